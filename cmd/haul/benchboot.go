@@ -171,7 +171,7 @@ func (b *bootFlags) resolve(cmd *cobra.Command) error {
 	}
 	for _, s := range b.images {
 		u, err := url.Parse(s)
-		if err != nil { // the error would show a password
+		if err != nil { // do not wrap err, which may quote a password in the URL
 			return failure.Usage.Errorf("--image: not a URL of the form http://host/name")
 		}
 		b.config.Images = append(b.config.Images, u)

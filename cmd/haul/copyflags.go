@@ -39,7 +39,7 @@ type copyFlags struct {
 	verbose   bool
 	noClobber bool
 	update    bool
-	filters   []filterSource // in the order of the command line
+	filters   []filterSource // values of the filter flags, in the order of the command line
 }
 
 // addCopying adds the flags that get, put and sync have in common. The function passed as `add` adds

@@ -60,7 +60,7 @@ func serverLocations(cmd *cobra.Command, overHTTP bool, words []string) ([]remot
 		switch {
 		case !l.IsRemote() || l.Protocol == remote.TFTP && cmd.Name() != "probe":
 			if !overHTTP && list[0].Protocol == remote.HTTP {
-				l = list[0] // report the first mistake
+				l = list[0] // report the first location, which is wrong too
 			}
 			return nil, noFiles(cmd.Name(), l, overHTTP)
 		case l.Protocol != list[0].Protocol:

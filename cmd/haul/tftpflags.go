@@ -20,7 +20,7 @@ type tftpFlags struct {
 	netascii            bool
 	noOptions           bool
 	noOffload           bool
-	noReorder           bool // applies only to downloads
+	noReorder           bool // for downloads only: drop packets that arrive out of order
 	trace               trace.Setup
 }
 

@@ -89,7 +89,7 @@ func (f *addFlags) run(cmd *cobra.Command, name string) error {
 	if err != nil {
 		return err
 	}
-	if err := checkNew(path, name); err != nil { // checked before the user types a password
+	if err := checkNew(path, name); err != nil { // before anybody has to type a password
 		return err
 	}
 	if f.needsPassword {

@@ -108,7 +108,7 @@ type dir struct {
 	pending atomic.Int64 // number of entries that are not finished, plus one until the listing is done
 	links   []*file      // symbolic links to make after all other entries; added during the listing
 	holds   atomic.Bool  // the source of the directory contains files, directly or further below
-	filled  atomic.Bool  // at least one of the files that holds means was copied
+	filled  atomic.Bool  // at least one file in it, directly or further below, was copied
 }
 
 // hold records that d, and so each directory above it, contains files.

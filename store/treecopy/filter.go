@@ -12,7 +12,7 @@ import (
 // These limits exist because each name may have to be matched with all rules.
 const (
 	maxRules   = 10_000
-	maxPattern = 4096 // bytes
+	maxPattern = 4096 // length of a pattern in bytes
 
 	// maxBraces is the largest number of groups of alternatives, such as {a,b}, in one pattern. The
 	// time to match a name grows with the product of their sizes.
@@ -132,7 +132,7 @@ func parseRule(include bool, pattern string) (rule, error) {
 		elems = append(elems, "**")
 	}
 	if len(elems) == 1 && elems[0] == "*" && !r.anchored && !r.dir {
-		elems = []string{"**"} // the same, because each name has a last element
+		elems = []string{"**"} // "*" matches the last element of every name, and "**" every name
 	}
 	if r.tree = elems[len(elems)-1] == "**"; r.tree {
 		r.file = r.glob(elems)

@@ -57,10 +57,10 @@ type entry struct {
 // A batch holds entries of a directory that were listed together, while they are passed on.
 type batch struct {
 	dir   *dir
-	names *listedNames // names of the directory that were listed so far
+	names *listedNames // names that the listing of dir has contained so far
 	files []*file
 	bytes int64  // total size of files
-	below []*dir // subdirectories of this and earlier batches
+	below []*dir // subdirectories from this batch and the earlier ones
 	full  error  // error if too many entries wait: see [waiting]
 	entry entry  // entry that is being handled
 }

@@ -10,8 +10,8 @@ import (
 // A dirIdentity identifies a directory of a source. It is used to find links that lead to a
 // directory above themselves.
 type dirIdentity struct {
-	info fs.FileInfo // for store.SameFile; nil if not known
-	real string      // path that RealPath of the tree returns; "" if not known
+	info fs.FileInfo // description of the directory, for store.SameFile; nil if it is not known
+	real string      // path that RealPath of the tree returns; "" if it is not known
 }
 
 // below returns the identity of a directory within this one.

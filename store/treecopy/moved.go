@@ -26,7 +26,7 @@ const (
 // A looks holds the properties that a file keeps when it is moved.
 type looks struct {
 	size, seconds int64
-	base          string // last element of its name; "" for any name
+	base          string // last element of the file's name; "" matches any name
 }
 
 func looksOf(fi fs.FileInfo, base string) looks {

@@ -12,7 +12,7 @@ import (
 // A remover deletes the entries that were chosen for deletion.
 type remover struct {
 	*extras
-	reach sync.Map // results of reached, by directory
+	reach sync.Map // results of the method reached, by the name of the directory
 }
 
 // removeAll deletes the files and symbolic links first, and then the directories, the deepest ones

@@ -14,9 +14,9 @@ type report struct {
 	stop  context.CancelCauseFunc
 
 	mu   sync.Mutex
-	sums Result  // guarded by mu
+	sums Result  // counts of the outcomes so far; guarded by mu
 	done int64   // how many of the files counted in sums.Found are done; guarded by mu
-	errs []error // the first errors, up to maxErrors; guarded by mu
+	errs []error // the first errors of entries, up to maxErrors; guarded by mu
 }
 
 func (r *report) found(files, bytes int64) {

@@ -181,7 +181,7 @@ func (c *copier) enter(p *place, starts []start) (top *dir, end io.Closer, err e
 func (c *copier) removeEmpty(name, checkpoint string) {
 	succeeded := c.ctx.Err() == nil && c.report.err(nil) == nil
 	if succeeded || c.opts.DryRun || c.to.can.ImpliedDirs || checkpoint != "" && c.landed.Load() {
-		return // if entries are kept to be resumed, the checkpoint is kept with them
+		return // entries that another copy can resume stay, and so does the checkpoint
 	}
 	c.checkpoints.remove(name, checkpoint)
 }

@@ -186,7 +186,7 @@ func (l *smallLimit) otherReason(a *attempt) {
 		return
 	}
 	if l.others++; l.others == maxOtherReasons {
-		a.before = min(a.before, smallAtOnce) // after this, refusals no longer lower the limit
+		a.before = min(a.before, smallAtOnce) // be careful, because no refusal lowers the limit any more
 	}
 	l.most = max(l.most, a.before)
 	l.changed.Broadcast()

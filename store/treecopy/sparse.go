@@ -59,7 +59,7 @@ func eachData(src store.File, size int64, f func(from, to int64) error) error {
 		start, end := from, size
 		if raw != nil {
 			start, end = nextData(raw, from, size)
-			for end < size { // skipping a small hole does not pay off
+			for end < size { // include small holes, because skipping them saves no time
 				next, nextEnd := nextData(raw, end, size)
 				if next-end >= minHole || next >= size {
 					break

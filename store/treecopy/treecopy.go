@@ -282,8 +282,8 @@ type Links int
 
 // The ways to treat symbolic links.
 const (
-	SkipLinks Links = iota // leave them out, and count them
-	KeepLinks              // make symbolic links with the same text
+	SkipLinks Links = iota // leave out symbolic links, and count them
+	KeepLinks              // make symbolic links with the same text in the target
 	// FollowLinks copies the files and directories that links lead to, except for a directory that
 	// contains the link.
 	FollowLinks

@@ -80,7 +80,7 @@ func completeFlags(of *cobra.Command) {
 			return
 		}
 		switch value, _ := pflag.UnquoteUsage(f); value {
-		case "", "FILE", "KEY": // file names, because a KEY may be in a file
+		case "", "FILE", "KEY": // complete file names, because a KEY may be in a file
 		case "DIR":
 			cobra.CheckErr(of.MarkFlagDirname(f.Name))
 		default:

@@ -19,7 +19,7 @@ import (
 // These are the names of a command's annotations that printHelp uses.
 const (
 	commonFlags = "common flags" // the flags that --help shows
-	helpTopics  = "topics"       // the related topics
+	helpTopics  = "topics"       // the topics of "haul help" that are related to the command
 )
 
 // More returns annotations for a command: the flags that --help shows, in order, and the related

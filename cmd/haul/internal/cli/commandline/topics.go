@@ -20,7 +20,7 @@ type Topic struct {
 	Text  string
 
 	Of    string // the command whose flags the page lists after the text; "" means that no flags are listed
-	Flags string // the group of the flags that are listed
+	Flags string // the group of flags that the page lists
 }
 
 // findTopic returns the topic with a name.

@@ -38,7 +38,7 @@ func (s *ByteSize) Set(text string) error {
 // String returns the size in the syntax of Set.
 func (s *ByteSize) String() string {
 	if *s == 0 {
-		return "0" // package pflag does not print "0" as a default
+		return "0" // without a unit, because package pflag does not print the default "0"
 	}
 	return FormatSize(int64(*s))
 }

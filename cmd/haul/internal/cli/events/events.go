@@ -62,7 +62,7 @@ type Log struct {
 	err   error         // the goroutine's write error; valid once done is closed
 
 	mu   sync.Mutex
-	sums counts // guarded by mu
+	sums counts // for the event end; guarded by mu
 }
 
 // Begin starts a log, and writes the event start. ctx is the context of the command.

@@ -26,7 +26,7 @@ func (f Flag) String() string {
 type message struct {
 	format string
 	args   []any
-	err    error // the result of fmt.Errorf, with the flags' usual names
+	err    error // the result of fmt.Errorf, which names settings by their flags
 }
 
 // Text returns an error like [fmt.Errorf]. If arguments are of type [Flag], [In] can replace their

@@ -17,7 +17,7 @@ import (
 type dryRunPlan struct {
 	mu    sync.Mutex
 	bytes int64         // guarded by mu: total size of the files to copy
-	lines []plannedItem // guarded by mu
+	lines []plannedItem // guarded by mu: the actions, one for each line of the output
 }
 
 type plannedItem struct {

@@ -22,7 +22,7 @@ import (
 // localFiles holds the local directories that a copy reads or writes.
 type localFiles struct {
 	*Config
-	roots map[string]*os.Root // open directories, by path
+	roots map[string]*os.Root // the directories that are open, by path
 }
 
 // close closes the directories.
@@ -129,7 +129,7 @@ type localSource struct {
 
 // A refusedSource is a source that is not copied, with the reason.
 type refusedSource struct {
-	name string // as typed
+	name string // name of the source as the user typed it
 	mode fs.FileMode
 	err  error
 }

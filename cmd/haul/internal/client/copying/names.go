@@ -23,8 +23,8 @@ import (
 type typedSource struct {
 	text  string // the source as the user typed it
 	isURL bool
-	name  string                   // name in the source's tree
-	as    string                   // name that the source gets below the target directory
+	name  string                   // name of the source in its tree
+	as    string                   // name that the copy gets below the target directory
 	at    func(name string) string // turns a name in the source's tree into a name that a user could type
 }
 

@@ -24,7 +24,7 @@ const maxCurrent = 8
 type progress struct {
 	tracker
 	*console.Screen
-	silent bool // print nothing for people
+	silent bool // do not show progress to people; events are written nevertheless
 	log    *events.Log
 	nameOf func(*treecopy.Item) string // returns the source name of an item, as a user could type it
 	stop   chan struct{}

@@ -28,11 +28,11 @@ type run struct {
 	servers    *remote.Servers
 	local      localFiles
 
-	job   treecopy.Job // set by plan
-	names sourceNames  // set by plan
+	job   treecopy.Job // the copy to make; set by the method plan
+	names sourceNames  // names of the sources for messages; set by the method plan
 
 	refused  []error                  // errors about sources that are not copied at all
-	progress atomic.Pointer[progress] // nil until the copy starts
+	progress atomic.Pointer[progress] // shows the progress; nil until the copy starts
 	saidWhy  sync.Map                 // reasons why --continue cannot resume files that were already printed
 	// empty is the number of directories left out because the server does not support empty
 	// directories.
@@ -263,7 +263,7 @@ func (r *run) summary(s treecopy.Result, took time.Duration) string {
 
 // An Error reports why a copy over SFTP, HTTP or S3 is incomplete.
 type Error struct {
-	Get bool // the sources are on a server
+	Get bool // the sources are on a server, not on this machine
 	err error
 }
 

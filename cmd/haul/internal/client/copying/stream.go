@@ -203,7 +203,7 @@ type interruptibleReader struct {
 	ctx context.Context
 	r   io.Reader
 
-	own  []byte // buffer that the reading goroutine fills
+	own  []byte // buffer for the goroutine that reads, which may still run when Read has returned
 	came chan readResult
 }
 

@@ -18,14 +18,14 @@ const unknownSize = -1
 // already active.
 type tracker struct {
 	mu    sync.Mutex
-	found treecopy.Totals // guarded by mu
+	found treecopy.Totals // files and bytes to copy, as far as they are known; guarded by mu
 	moved int64           // bytes in the target, including those of earlier copies; guarded by mu
 	files int64           // number of completed files; guarded by mu
 	// unsized is the number of files whose size is still unknown; guarded by mu. The method expect
 	// sets it; movedTo and ended reduce it.
 	unsized int
-	active  map[*treecopy.Item]*underWay // guarded by mu
-	rate    console.RateMeter            // guarded by mu
+	active  map[*treecopy.Item]*underWay // files that are being copied; guarded by mu
+	rate    console.RateMeter            // measures how fast `moved` grows; guarded by mu
 }
 
 // An underWay is the state of a file that is being copied.

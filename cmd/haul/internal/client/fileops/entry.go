@@ -91,7 +91,7 @@ func ownersOf(ctx context.Context, c remote.Server, list []entry) owners {
 	}
 	u, g := slices.Sorted(maps.Keys(uids)), slices.Sorted(maps.Keys(gids))
 	if len(u)+len(g) == 0 {
-		return owners{} // without entries, c may be nil
+		return owners{} // do not use c: it may be nil if there are no entries
 	}
 	names := c.Capabilities().OwnerNames
 	if names == nil {
@@ -99,7 +99,7 @@ func ownersOf(ctx context.Context, c remote.Server, list []entry) owners {
 	}
 	users, groups, err := names(ctx, u, g)
 	if err != nil {
-		return owners{} // the output then shows the numbers
+		return owners{} // without names, the output shows the IDs
 	}
 	for i, id := range u {
 		uids[id] = users[i]

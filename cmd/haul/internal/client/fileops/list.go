@@ -17,7 +17,7 @@ import (
 
 // A ListConfig says what haul ls prints.
 type ListConfig struct {
-	Long      bool // permissions, owner, size and time
+	Long      bool // print permissions, owner, size and time too
 	Recursive bool
 	All       bool // include names that begin with a dot
 	JSON      bool // print an object for each entry

@@ -127,7 +127,7 @@ func parseClause(s string) (steps []modeStep, ok bool) {
 func (m Mode) apply(old uint32, dir bool) uint32 {
 	bits := old & allBits
 	for _, s := range m.steps {
-		var keep uint32 // a directory keeps these bits unless they are mentioned
+		var keep uint32 // bits that a directory keeps unless the step mentions them
 		if dir {
 			keep = setIDs &^ s.mentioned
 		}

@@ -18,7 +18,7 @@ import (
 
 // A RemoveConfig says what haul rm removes and prints.
 type RemoveConfig struct {
-	Recursive bool // directories with everything in them
+	Recursive bool // remove directories with everything in them
 	Force     bool // ignore files that do not exist
 	DryRun    bool // print names, and remove nothing
 	Verbose   bool // print the names of removed files

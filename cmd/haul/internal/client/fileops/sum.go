@@ -55,7 +55,7 @@ func (c *SumConfig) check() error {
 type sumJob struct {
 	place sumPlace
 	name  string      // name of the file, as `place` knows it
-	info  fs.FileInfo // nil if not known yet
+	info  fs.FileInfo // description of the file; nil if it is not known yet
 	want  sumLine     // for Check: the line of the list, with the expected sum
 	bad   int         // for Check: the number of the line, if it is malformed; otherwise 0
 	err   error

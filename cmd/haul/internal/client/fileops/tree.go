@@ -29,7 +29,7 @@ type drawing struct {
 	walk
 	out      *bufio.Writer
 	name     func(string) string // formats names for output
-	detailed bool                // directories are listed with sizes
+	detailed bool                // sizes are printed, so listings must include them
 
 	shownDirs, shownFiles int64
 }

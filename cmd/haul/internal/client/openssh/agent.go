@@ -27,7 +27,7 @@ const maxAgentKeys = 256
 type agentConn struct {
 	conn   net.Conn
 	client agent.ExtendedAgent
-	stop   func() bool // stops watching the context
+	stop   func() bool // keeps the end of the context from closing the connection
 }
 
 // dialAgent connects to an agent. When the context ends, the connection is closed.

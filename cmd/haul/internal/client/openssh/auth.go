@@ -16,7 +16,7 @@ const (
 	// failure, and after the keys there must be a try left for a password.
 	maxKeys = 5
 
-	defaultPrompts = 3  // number of password prompts
+	defaultPrompts = 3  // number of password prompts, unless NumberOfPasswordPrompts is set
 	maxBanners     = 32 // maximum number of banners from a server
 	maxRounds      = 16 // maximum rounds of questions in one keyboard-interactive login
 	maxQuestions   = 16 // maximum questions in one round
@@ -35,7 +35,7 @@ type authenticator struct {
 
 	agent    *agentConn
 	keys     []*identity
-	prepared bool // keys is set
+	prepared bool // the field keys has been set
 	at       int  // index in keys of the next key to offer
 	offered  int  // number of keys offered so far
 	current  *identity
@@ -54,7 +54,7 @@ type authenticator struct {
 	allowed []string // methods that the server would still accept
 	tried   []string // for AuthError.Tried
 	notes   []string // for AuthError.Notes
-	err     error    // the error with which the login has failed
+	err     error    // the error with which the login has failed; nil if it has not failed
 }
 
 func (a *authenticator) close() { a.agent.close() }

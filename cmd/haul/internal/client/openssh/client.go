@@ -58,7 +58,7 @@ func (c *Client) Close() error {
 	err := c.Client.Close()
 	c.work.Wait()
 	if isBroken(err) {
-		return nil // the connection was lost before
+		return nil // the connection was lost before it could be closed, which is no failure of Close
 	}
 	return err
 }

@@ -15,7 +15,7 @@ type Policy int
 // These are the values of StrictHostKeyChecking.
 const (
 	Ask       Policy = iota // the Prompter asks the user
-	Strict                  // refuse the server
+	Strict                  // refuse a server whose key is not known
 	AcceptNew               // accept and store the key, if no key of the host is known
 	Accept                  // accept and store the key; accept a changed key too, but send no password
 )
@@ -43,7 +43,7 @@ type Destination struct {
 
 // HostKeyRules says how to decide whether a server's host key is trusted.
 type HostKeyRules struct {
-	Policy                Policy // StrictHostKeyChecking
+	Policy                Policy // what to do about unknown keys (StrictHostKeyChecking)
 	HostKeyAlias          string
 	UserKnownHostsFiles   []string // new keys are added to the first file
 	GlobalKnownHostsFiles []string

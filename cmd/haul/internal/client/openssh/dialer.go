@@ -14,14 +14,14 @@ import (
 const (
 	connectTime  = 30 * time.Second // limit until the host key is checked; ConnectTimeout replaces it
 	authTime     = 2 * time.Minute  // limit for the login; sshd has the same limit
-	attemptPause = time.Second      // pause between two of ConnectionAttempts
+	attemptPause = time.Second      // pause between two attempts to connect; see ConnectionAttempts
 )
 
 // A Dialer makes authenticated connections. The zero Dialer asks no questions. Its methods may be
 // called concurrently. It keeps decrypted keys and passwords in memory, so that another connection
 // to the same host by the same way needs no questions.
 type Dialer struct {
-	Prompter Prompter // nil means Batch
+	Prompter Prompter // asks the user; nil means [Batch], which asks no questions
 
 	// Notify receives messages for the user, including messages of servers, which are safe to
 	// print. Notify must not block, because the connection waits for it. If it is nil, the messages

@@ -15,7 +15,7 @@ var (
 	ErrConfig  = errors.New("bad SSH configuration")
 	ErrHostKey = errors.New("host key not trusted")
 	ErrAuth    = errors.New("permission denied")
-	ErrRefused = errors.New("connection refused in words") // see RefusedError
+	ErrRefused = errors.New("connection refused in words") // the class of [RefusedError]
 )
 
 // A ConfigError reports a setting that cannot be used. It is an [ErrConfig].
@@ -47,7 +47,7 @@ func configErrorf(format string, args ...any) error {
 type KnownKey struct {
 	Key  ssh.PublicKey
 	File string
-	Line int // from 1
+	Line int // number of the line, from 1
 }
 
 // String returns the position, type and fingerprint of the key.

@@ -23,7 +23,7 @@ type keyFile struct {
 	signer ssh.Signer    // nil if a passphrase is needed, or if there is no private key
 	sealed []byte        // the encrypted private key; nil if no passphrase is needed
 
-	refused error // why an existing private key is not used
+	refused error // why the private key in the file is not used; nil if it is used or missing
 }
 
 // readKeyFile reads a key file: a private key, or the public key of a private key that an agent

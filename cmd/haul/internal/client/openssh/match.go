@@ -73,7 +73,7 @@ func splitCriteria(rest string) (words []string, err error) {
 			if i+1 < len(args) && args[i+1] == "=" {
 				i++
 			}
-			if i++; i < len(args) { // the argument itself may contain an equals sign
+			if i++; i < len(args) { // do not split this word: the argument may contain an equals sign
 				words = append(words, strings.TrimPrefix(args[i], "="))
 			}
 			continue

@@ -30,7 +30,7 @@ var errNoTerminal = fmt.Errorf("%w: there is no terminal", openssh.ErrBatch)
 type asker struct {
 	mu      sync.Mutex
 	restore func() // guarded by mu: restores the terminal while a question is open
-	ended   bool   // guarded by mu
+	ended   bool   // guarded by mu: no more questions may be asked
 
 	asking func() (done func()) // called before each question: see Config.Asking
 }

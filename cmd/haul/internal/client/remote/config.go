@@ -20,7 +20,7 @@ type Config struct {
 	Web  WebConfig
 	TFTP TFTPConfig
 
-	Batch        bool   // ask no questions
+	Batch        bool   // do not ask the user any questions
 	PasswordFile string // file with the password in its first line; "" means no file
 
 	// Conns is the maximum number of connections to one server; 0 means the protocol's default.
@@ -67,7 +67,7 @@ type SSHConfig struct {
 	Identities []string // files of private keys
 	Jump       string   // [USER@]HOST[:PORT], or several, comma-separated
 	Port       int      // port for locations that name none; 0 means the configured port
-	ConfigFile string   // replaces ~/.ssh/config
+	ConfigFile string   // file to read in place of ~/.ssh/config and the system's; "" means these two
 	Options    []string // settings of ssh_config, as KEY=VALUE
 
 	// Command is a program with arguments, such as ssh, that connects to the server for SFTP. The

@@ -11,7 +11,7 @@ import (
 type notices struct {
 	say  func(text string)
 	mu   sync.Mutex
-	said map[string]bool // guarded by mu
+	said map[string]bool // subjects of the messages that were printed; guarded by mu
 }
 
 func newNotices(say func(text string)) *notices {

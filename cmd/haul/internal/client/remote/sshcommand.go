@@ -86,7 +86,7 @@ func (d *sshDialer) start(t openssh.Target, said *commandText, batch bool) (*sub
 	cmd.Stderr = said
 	start := subprocess.Start
 	if batch {
-		start = subprocess.StartGroup // it asks no questions, so it does not need the terminal
+		start = subprocess.StartGroup // the program asks no questions, so it does not need the terminal
 	}
 	p, err := start(cmd)
 	switch {

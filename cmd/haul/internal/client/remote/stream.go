@@ -46,7 +46,7 @@ func StreamPart(ctx context.Context, f store.File, w io.Writer, name string, off
 		n = math.MaxInt64 - off
 	}
 	var r io.Reader = io.NewSectionReader(f, off, n)
-	if s, ok := store.As[*sftpclient.File](f); ok { // this type reads ahead
+	if s, ok := store.As[*sftpclient.File](f); ok { // a file of this type reads ahead by itself
 		if _, err := s.Seek(off, io.SeekStart); err != nil {
 			return 0, failure.Remote.Wrap(err)
 		}
