@@ -24,7 +24,7 @@ func testRules() pxe.Rules {
 		Hosts: map[dhcp.MAC]pxe.Host{
 			mac(1): {Ignore: true},
 			mac(3): {File: `grub "new", #1 \x.efi`},
-			mac(4): {Form: pxe.Direct}, // gets the same as others
+			mac(4): {Form: pxe.Direct}, // this machine gets the same options as the others
 		},
 	}
 }
@@ -42,8 +42,8 @@ func write(t *testing.T, kind string, r pxe.Rules) string {
 	return text
 }
 
-// The lines for each kind of server are compared with reviewed ones. Package interop makes dnsmasq
-// read them.
+// The lines for each kind of server are equal to the reviewed lines in testdata. Package interop
+// makes dnsmasq read them.
 func TestLines(t *testing.T) {
 	for _, kind := range Servers() {
 		golden.Compare(t, kind+".txt", write(t, kind, testRules()))

@@ -22,7 +22,7 @@ func (o Offering) text() string {
 	return s
 }
 
-// Offerings are listed by kind, and for single machines that get something else.
+// Offerings are listed by kind of machine, and for single machines that get other options.
 func TestOfferings(t *testing.T) {
 	mac := func(last byte) dhcp.MAC { return dhcp.MakeMAC([]byte{0x52, 0x54, 0, 0, 0, last}) }
 	rules := pxe.Rules{

@@ -40,7 +40,7 @@ func asker(t *testing.T) (s *socket, answer func()) {
 
 func anyPacket(*dhcp.Packet, arrival) bool { return true }
 
-// A request is not sent again after an answer: a server that answers the second one differently
+// A request is not sent again after an answer: a server that answers the second request differently
 // would look like two servers.
 func TestCollectAsksOnce(t *testing.T) {
 	t.Parallel() // it waits most of the time
@@ -75,7 +75,7 @@ func TestCollectAsksAgain(t *testing.T) {
 	}
 }
 
-// The end of a context ends the wait at once.
+// When its context ends, collect returns at once.
 func TestCollectEnds(t *testing.T) {
 	t.Parallel()
 	s, answer := asker(t)
@@ -87,7 +87,7 @@ func TestCollectEnds(t *testing.T) {
 	}
 }
 
-// The wait ends once there are as many answers as the limit.
+// collect returns once it has as many answers as the limit.
 func TestCollectEnough(t *testing.T) {
 	t.Parallel()
 	s, answer := asker(t)
@@ -97,7 +97,7 @@ func TestCollectEnough(t *testing.T) {
 	}
 }
 
-// A packet that cannot be sent reports an error, and the others of the batch are sent.
+// If a packet of a batch cannot be sent, its error is reported, and the other packets are sent.
 func TestSendBatch(t *testing.T) {
 	t.Parallel()
 	s, _ := asker(t)

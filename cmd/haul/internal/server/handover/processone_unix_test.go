@@ -25,8 +25,8 @@ func pair(t *testing.T) (ours, theirs *net.UnixConn) {
 	return ours, theirs
 }
 
-// A server hands over when process 1 sends signals to the successor. A signal that reached the
-// ending server later would be lost. The successor's own report, which may be late, changes
+// A server hands over once process 1 sends signals to the successor. A signal that reached the
+// exiting server after that would be lost. The successor's own report, which may be late, changes
 // nothing.
 func TestProcessOneKnowsTheSuccessor(t *testing.T) {
 	server, processOne := pair(t)
@@ -69,7 +69,8 @@ func TestProcessOneKnowsTheSuccessor(t *testing.T) {
 	}
 }
 
-// Process 1 answers a server that hands over once signals go to the child started last.
+// When a server hands over, process 1 answers it once signals go to the child that was started
+// last.
 func TestProcessOneAnswers(t *testing.T) {
 	server, processOne := pair(t)
 	state := &spawnState{init: true, exe: "/bin/true", children: map[int]*spawned{}}

@@ -157,10 +157,10 @@ func TestChildFails(t *testing.T) {
 			log, request := startRestarter(t, c.role, r)
 			for again := range 2 {
 				if again == 1 && c.time < patience {
-					break // a spawner that is too late, too, is not asked again
+					break // a spawner that has answered too late is not asked again
 				}
 				if again == 1 && c.role == "dies at go" && !testing.Short() {
-					time.Sleep(killTime) // the spawner answers later than that, too
+					time.Sleep(killTime) // the spawner must still answer after the deadline of the previous kill has passed
 				}
 				request()
 				for log.Scan() && !strings.Contains(log.Text(), "level=ERROR") {
@@ -178,7 +178,8 @@ func TestChildFails(t *testing.T) {
 	}
 }
 
-// If its spawner ends, a server logs that at once, and at each request, with advice.
+// If the spawner of a server exits, the server logs that at once, and again at each request, with
+// advice.
 func TestSpawnerEnds(t *testing.T) {
 	r := &Restarter{Reload: true}
 	log, request := startRestarter(t, "serves", r)
@@ -223,8 +224,9 @@ func TestRequestPassedOn(t *testing.T) {
 	r.Ended("all")
 }
 
-// The second of three servers ends. It passes on the requests that the first has sent by then, and
-// the first notices that it can send no more. No request is lost without a log line.
+// The second of three servers exits. It passes on the requests that the first server has sent by
+// then, and the first server notices that it can send no more. No request is lost without a log
+// line.
 func TestRequestAtTheEnd(t *testing.T) {
 	first, line := pair(t)
 	next, last, err := fdline.Pair()
@@ -255,7 +257,7 @@ func TestRequestAtTheEnd(t *testing.T) {
 	}
 }
 
-// SIGHUP ends the process unless a server has asked for it.
+// SIGHUP ends the process unless a server has set Reload.
 func TestHangup(t *testing.T) {
 	r := NewRequests(false)
 	if TakeHangup() {
@@ -271,7 +273,7 @@ func TestHangup(t *testing.T) {
 	if len(r.c) != 1 {
 		t.Errorf("%d requests wait, want 1", len(r.c))
 	}
-	r.terminals = append(r.terminals, -1) // one that is gone
+	r.terminals = append(r.terminals, -1) // a terminal that is gone
 	if TakeHangup() {
 		t.Error("taken though the terminal is gone")
 	}
@@ -281,8 +283,8 @@ func TestHangup(t *testing.T) {
 	}
 }
 
-// If its child has ended first, after a restart of its own, a server logs nothing when it cannot
-// report its end.
+// If the child of a server has exited first, after a restart of its own, the server logs nothing
+// when it cannot report its own end to the child.
 func TestChildEndedFirst(t *testing.T) {
 	line, theirs, err := fdline.Pair()
 	if err != nil {
@@ -293,7 +295,7 @@ func TestChildEndedFirst(t *testing.T) {
 	r.next.Store(&child{line: line})
 	defer line.Close()
 	r.Ended(HTTP)
-	_ = theirs.Close() // with a line unread, and then without one
+	_ = theirs.Close() // the first line is unread, so the next two writes may fail with different errors
 	r.Ended(HTTP)
 	r.Ended(HTTP)
 	if log.Len() > 0 {
@@ -342,7 +344,7 @@ func TestRemember(t *testing.T) {
 	}
 }
 
-// A child that does not read for a while gets no history, but all later reports of the server.
+// A child that does not read for a while gets no history, but gets all later reports of the server.
 func TestRememberSlowly(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	if testing.Short() {

@@ -204,7 +204,7 @@ func TestActivatedUnexpected(t *testing.T) {
 		name  string
 		files []*os.File
 		env   []string
-		says  string // a part of the refusal's text; "" if nothing is to be refused
+		says  string // a part of the text of the refusal; "" if nothing is refused
 	}{
 		{"no sockets", nil, nil, ""},
 		{"sockets for another process", []*os.File{tcp}, []string{"LISTEN_PID=1"}, ""},
@@ -251,7 +251,7 @@ func TestFindManagerErrors(t *testing.T) {
 	}
 }
 
-// The watchdog is not reset for a server that hangs.
+// If a server hangs, the watchdog is not reset.
 func TestWatchdogGoesHungry(t *testing.T) {
 	s := handovertest.NewSystemd(t)
 	t.Setenv("NOTIFY_SOCKET", s.Path)

@@ -19,8 +19,8 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/system/fdline"
 )
 
-// A killed helper is restarted and counted, and its running program ends with it. The event of that
-// program is counted as lost; waiting ones are run.
+// A killed helper is started again and counted, and its running program is killed with it. The
+// event of that program is counted as lost; the waiting events are run.
 func TestHelperKilled(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	r := newRig(t, 0, `if [ "$HAUL_FILE" = hang ]; then echo $PPID >"$1/helper.new"; echo $$ >"$1/self"; mv "$1/helper.new" "$1/helper"; exec sleep 1000; fi; : >"$1/done-$HAUL_FILE"`)
@@ -39,7 +39,7 @@ func TestHelperKilled(t *testing.T) {
 	eventually(t, "a new helper", func() bool { return r.restarts.Load() == 1 })
 	eventually(t, "all are run or lost", func() bool { return r.results[0].Load()+r.lost.Load() == 21 })
 	if lost := r.lost.Load(); lost < 1 || lost > maxRunning {
-		t.Errorf("%d are lost", lost) // the one that ran, and those that were just sent
+		t.Errorf("%d are lost", lost) // the event whose program ran, and events that were just sent to the helper
 	}
 	if runtime.GOOS == "linux" {
 		eventually(t, "the program has ended", func() bool { return !r.alive("self") })
@@ -130,7 +130,7 @@ func TestSupervisorKilled(t *testing.T) {
 }
 
 // If not all lines of a helper arrive, because the server has too many open files, the server drops
-// the helper. The next one runs hooks.
+// the helper. The next helper runs hooks.
 func TestLinesMissing(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	ours, file, err := fdline.Pair()

@@ -19,9 +19,9 @@ import (
 type receiver struct {
 	*httptest.Server
 	mu     sync.Mutex
-	codes  []int         // mu
-	posts  []http.Header // mu
-	bodies []string      // mu
+	codes  []int         // guarded by mu
+	posts  []http.Header // guarded by mu
+	bodies []string      // guarded by mu
 }
 
 func newReceiver(t *testing.T, codes ...int) *receiver {
@@ -49,7 +49,8 @@ func newReceiver(t *testing.T, codes ...int) *receiver {
 
 const testLimit = time.Minute
 
-// A failed post is repeated. It is signed, and can be recognized as the same one.
+// A failed post is repeated. The repeated post is signed too, and receivers can recognize it as the
+// same event.
 func TestPostAgain(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	key, event := []byte("0123456789abcdef"), []byte("{\"event\":\"uploaded\"}\n")

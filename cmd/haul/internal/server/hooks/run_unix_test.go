@@ -49,7 +49,7 @@ func eventually(t *testing.T, what string, ok func() bool) {
 // A logBuffer is a log that a test can read.
 type logBuffer struct {
 	mu  sync.Mutex
-	buf bytes.Buffer // mu
+	buf bytes.Buffer // guarded by mu
 }
 
 func (b *logBuffer) Write(p []byte) (int, error) {
@@ -189,7 +189,7 @@ func TestZeroByte(t *testing.T) {
 }
 
 // Passwords in the server's environment are passed neither to programs nor to the helper processes.
-// The proxy for posts is.
+// The variables that name a proxy for posts are passed on.
 func TestEnvironment(t *testing.T) {
 	t.Setenv("HAUL_TEST_SECRET", "secret")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret")
