@@ -178,7 +178,7 @@ func isRefusal(err error) bool {
 	return ok
 }
 
-// codeOfSide maps an error by the side that it concerns: the server or, for a transfer, this
+// codeOfSide returns the exit code of an error that concerns the server or, in a transfer, this
 // machine. For other errors it returns 0.
 func codeOfSide(err error, server, local bool) int {
 	switch {
@@ -194,7 +194,8 @@ func codeOfSide(err error, server, local bool) int {
 	return 0
 }
 
-// printFailure prints why a command failed, followed by advice or by the name of a help topic.
+// printFailure prints why a command failed. After a usage error it refers to the command's help.
+// Then it prints advice, if there is any.
 func printFailure(out io.Writer, cmd *cobra.Command, err error) {
 	printError(out, err)
 	if exitCode(err) == exitUsage {
@@ -205,8 +206,8 @@ func printFailure(out io.Writer, cmd *cobra.Command, err error) {
 	}
 }
 
-// printError prints an error on one line. For joined errors it prints one line each. Line breaks in
-// file names or in a server's words do not begin a new line.
+// printError prints an error on one line, and each of several joined errors on a line of its own.
+// Line breaks in file names or in a server's words do not begin a new line.
 func printError(out io.Writer, err error) {
 	if several := failure.Joined(err); len(several) > 0 {
 		for _, err := range several {

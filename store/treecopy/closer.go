@@ -119,8 +119,8 @@ func (c *closer) endImplied(d *dir) {
 	}
 }
 
-// reopen makes a directory wait for one more call of finish. If the directory was done already, so
-// do its parents.
+// reopen makes a directory wait for one more call of finish. If the directory was done already,
+// reopen makes its parent wait too.
 func (c *closer) reopen(d *dir) {
 	if d.pending.Add(1) == 1 && d.parent != nil {
 		c.reopen(d.parent)

@@ -51,7 +51,7 @@ func (t *task) compare(a, b store.File, n int64, cheaply bool) (bool, error) {
 	}
 	algorithm, sum, err := HashOf(t.ctx, a, n, algorithms...)
 	if errors.Is(err, errors.ErrUnsupported) {
-		// The first side cannot compute a hash, so let the other side choose one.
+		// The first file's server cannot compute a hash, so try the second file's.
 		a, b = b, a
 		algorithm, sum, err = HashOf(t.ctx, a, n, algorithms...)
 	}

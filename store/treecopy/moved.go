@@ -33,8 +33,8 @@ func looksOf(fi fs.FileInfo, base string) looks {
 	return looks{fi.Size(), fi.ModTime().Unix(), base}
 }
 
-// movedFiles handles the files that the target may already have under another name. Whether it has
-// them is known only after the walk, so these files are postponed until then.
+// movedFiles handles the files that the target may already have under another name. Only after the
+// walk is it known whether the target has them, so these files are postponed until then.
 type movedFiles struct {
 	*extras
 	dirs   *dirMaker
@@ -62,7 +62,7 @@ func (m *movedFiles) postpone(f *file) bool {
 	return true
 }
 
-// find finds the extra entry that has the same content as each postponed file, if there is one. It
+// find returns, for each postponed file, an extra entry with the same content, if there is one. It
 // marks these entries to be kept.
 func (m *movedFiles) find() map[*file]*extra {
 	there := map[looks][]*extra{}

@@ -165,8 +165,8 @@ func (r *report) result() Result {
 	return s
 }
 
-// err returns an error if any entry has failed, or if end is not nil. end is the reason why the
-// copy ended early. If both apply, the error contains both.
+// err returns an error if any entry has failed, or if `end` is not nil. `end` is the reason why the
+// copy ended early. If both conditions hold, the error wraps the errors of entries and `end`.
 func (r *report) err(end error) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

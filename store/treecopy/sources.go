@@ -226,8 +226,9 @@ func (f *placer) failedStart(s start, err error) {
 	f.report.failed(&Item{From: s.name, As: s.shown, Of: s.index, Type: s.info.Mode().Type()}, err)
 }
 
-// Nested reports whether two directories are the same, or one contains the other. Both trees must
-// belong to the same user on the same server. The names need not exist.
+// Nested reports whether two directories are the same, or one contains the other. a is a name in
+// aTree, and b a name in bTree; the names need not exist. Both trees must be on the same server, and
+// be reached as the same user.
 func Nested(ctx context.Context, aTree store.Tree, a string, bTree store.Tree, b string) bool {
 	a, b = realOf(ctx, newTree(aTree), a), realOf(ctx, newTree(bTree), b)
 	return a == b || isBelow(a, b) || isBelow(b, a)

@@ -21,7 +21,7 @@ import (
 // killed, the directory never has its final name without the checkpoint.
 
 // checkpointPerm lets only the owner read the checkpoint, so that other users do not take it for
-// their own. Clients of package sftp remove old files with such names and permissions.
+// their own. Clients of package sftp remove old files that have such names and these permissions.
 const checkpointPerm = 0o600
 
 // checkpointName returns the name of the checkpoint for a source. If target is not empty, it
@@ -78,8 +78,8 @@ func (k *checkpoints) makeWithCheckpoint(name string, s *start, perm fs.FileMode
 	aside := path.Join(path.Dir(name), checkpointName(s.origin, s.name, path.Base(name)))
 	err := k.to.Mkdir(k.ctx, aside, perm)
 	if errors.Is(err, fs.ErrExist) {
-		// A process that was killed left this directory. If other files are in it, it cannot be
-		// used.
+		// A process that was killed left this directory. Remove it. If other files are in it, it
+		// stays, and the second call of Mkdir fails.
 		k.remove(aside, s.checkpoint())
 		err = k.to.Mkdir(k.ctx, aside, perm)
 	}

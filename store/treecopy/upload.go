@@ -97,8 +97,8 @@ func (c *fileCopier) create(f *file, src store.File) (u store.Upload, resumed in
 	return u, 0, err
 }
 
-// complete finishes an upload of end bytes: it sets the attributes, verifies the content if that is
-// requested, and commits. It returns the attributes that can only be set after that.
+// complete finishes an upload of `end` bytes: it sets the attributes, verifies the content if that is
+// requested, and commits. It returns the attributes that can be set only after the commit.
 func (c *fileCopier) complete(f *file, src store.File, u store.Upload, end int64, out *Outcome) (late store.Attr, err error) {
 	if err := checkChanged(f, src, end); err != nil {
 		return late, err

@@ -16,8 +16,8 @@ func NewLogger(out io.Writer, json bool, level slog.Level) *slog.Logger {
 	return slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{Level: level, ReplaceAttr: forPeople}))
 }
 
-// forPrograms changes attributes for JSON. It writes durations in seconds. JSON must be UTF-8, so
-// it escapes any other text, and marks that by the key: "file_escaped" in place of "file".
+// forPrograms changes attributes for JSON. It converts durations to seconds. Since JSON must be UTF-8,
+// it escapes text that is not, and marks that by the key: "file_escaped" in place of "file".
 func forPrograms(_ []string, a slog.Attr) slog.Attr {
 	switch a.Value.Kind() {
 	case slog.KindDuration:

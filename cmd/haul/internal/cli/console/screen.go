@@ -174,7 +174,7 @@ func nextFrame(old, lines []string, columns int) string {
 }
 
 // nextLine does the same as nextFrame, but for at most one line and without escape sequences. It
-// assumes that the cursor is at the end of that line.
+// assumes that the cursor is at the end of the old line.
 func nextLine(old, lines []string, columns int) string {
 	width, text := 0, strings.Join(lines, "")
 	if len(old) > 0 {

@@ -21,8 +21,8 @@ func (f Flag) String() string {
 	return "--" + string(f)
 }
 
-// A message is an error whose text can be rewritten, so that it names settings in another way than
-// by their flags.
+// A message is an error whose text names settings by their flags, but can be rewritten to name them
+// in another way.
 type message struct {
 	format string
 	args   []any

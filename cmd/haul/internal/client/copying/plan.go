@@ -108,8 +108,8 @@ func (r *run) planTarget(ctx context.Context, from []remote.Location, to remote.
 	return c, nil
 }
 
-// planSources plans a copy from servers. If a source and the target are on the same server, that
-// server copies the file itself if it can.
+// planSources plans a copy from servers. It connects to a server only once, even if both a source and
+// the target are on it: then the server itself copies the files, if it can.
 func (r *run) planSources(ctx context.Context, from []remote.Location, to remote.Location, target remote.Server) error {
 	for _, l := range from {
 		same := false

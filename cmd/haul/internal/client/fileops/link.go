@@ -129,7 +129,8 @@ func (l link) make(ctx context.Context, target, name string) error {
 			err = l.c.Rename(ctx, temp, name, true)
 		}
 	}
-	// If both names lead to the same file, rename(2) does nothing, so remove the temporary name.
+	// If the temporary name and the old one are hard links to the same file, rename(2) does nothing.
+	// So remove the temporary name, in case it still exists.
 	if err != nil || !l.Symbolic {
 		if e := l.c.Remove(context.WithoutCancel(ctx), temp); err == nil && !errors.Is(e, fs.ErrNotExist) {
 			err = e

@@ -60,8 +60,8 @@ type dirLister interface {
 
 // A walk lists the directories of one command, up to the bounds.
 type walk struct {
-	// flush writes the output of the command, so that a walk ends when the output fails. It is nil
-	// for a command that continues in that case.
+	// flush writes the output of the command, so that the walk ends if writing fails. It is nil for
+	// a command that continues although its output cannot be written.
 	flush func() error
 
 	dirs  int       // number of directories listed so far

@@ -68,12 +68,12 @@ var (
 // defaultRSABits is the smallest size of an RSA key unless RequiredRSASize sets another one.
 const defaultRSABits = 2048
 
-// certSuffix ends the names of certificate algorithms. Names of security-key algorithms end in
-// vendor; for a certificate, certSuffix replaces vendor.
+// The names of certificate algorithms end in certSuffix. The names of security-key algorithms end in
+// vendor; in the names of their certificate algorithms, certSuffix replaces vendor.
 const certSuffix, vendor = "-cert-v01@openssh.com", "@openssh.com"
 
-// withCertificates returns the algorithms in plain, each preceded by the algorithm for its
-// certificates.
+// withCertificates returns the certificate algorithms of all algorithms in `plain`, followed by the
+// algorithms in `plain` themselves.
 func withCertificates(plain []string) []string {
 	var all []string
 	for _, a := range plain {

@@ -160,8 +160,9 @@ func (a *authenticator) nextKey() ssh.AuthMethod {
 	return nil
 }
 
-// nextPassword returns a method that sends a password: the given or the remembered one, or else one
-// that it asks the user for. It returns nil if no password may be sent or asked for.
+// nextPassword returns a method that sends a password: the one that secret returns or, if there is no
+// such password, one that the user types. It returns nil if no password may be sent, or if the user
+// may not be asked.
 func (a *authenticator) nextPassword() ssh.AuthMethod {
 	switch {
 	case a.distrusted("password"), a.noPrompts, a.passwords >= a.prompts():
@@ -223,8 +224,8 @@ func (a *authenticator) unanswered(err error) error {
 	return err
 }
 
-// distrusted reports whether a method that would reveal secrets must not be used. That is so if the
-// server has shown another host key than the known one.
+// distrusted reports whether a method that would reveal secrets must not be used, because the server
+// has shown another host key than the known one.
 func (a *authenticator) distrusted(method string) bool {
 	if a.host.distrust {
 		a.note(method + " is left out: the host key is not the one that is known")

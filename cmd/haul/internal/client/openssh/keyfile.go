@@ -153,8 +153,8 @@ func publicPart(text []byte) ssh.PublicKey {
 func (k keyFile) open(passphrase string) (ssh.Signer, error) {
 	signer, err := ssh.ParsePrivateKeyWithPassphrase(k.sealed, []byte(passphrase))
 	if err != nil && !bytes.Contains(k.sealed, []byte("OPENSSH PRIVATE KEY")) {
-		// The old formats have no checksum, so one in several hundred wrong passphrases yields data
-		// that looks like a broken key.
+		// The old formats have no checksum. So one in several hundred wrong passphrases seems to be
+		// right, and yields data that looks like a broken key.
 		return nil, x509.IncorrectPasswordError
 	}
 	if err != nil {

@@ -29,7 +29,7 @@ func (r *reader) matchLine(rest string, run bool) (bool, error) {
 	for i := 0; i < len(words); i++ {
 		name, negated := strings.CutPrefix(strings.ToLower(words[i]), "!")
 		if name == "all" {
-			// The criterion all may stand alone. After canonical or final it must be the last one.
+			// The criterion "all" must stand alone, or follow "canonical" or "final" as the last one.
 			if i+1 < len(words) || count > 1 {
 				return false, errors.New("match: all must be alone, or after canonical or final")
 			}

@@ -134,8 +134,8 @@ func Describe(ctx context.Context, c Server, m glob.Match, follow bool) (fs.File
 	return ask(ctx, m.Name)
 }
 
-// An Intent says which files a connection will transfer, as far as that is known, so that it can be
-// prepared.
+// An Intent says which files a connection will transfer, as far as that is known, so that the
+// connection can be prepared for them.
 type Intent struct {
 	First  string // name of the file that will be read first; "" if it is not known
 	Expect int64  // size of the largest file to transfer; sftpclient.FirstSize means the size of First

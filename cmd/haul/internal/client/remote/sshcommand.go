@@ -31,8 +31,9 @@ const (
 	// allows two minutes for the login.
 	commandLogin = 150 * time.Second
 
-	// commandGrace is how long ssh may take to exit after its input was closed. ssh does not exit
-	// while other programs share its connection, and without a network it waits for one.
+	// commandGrace is how long ssh may take to exit after its input was closed. There must be a
+	// limit, because ssh does not exit while other programs share its connection, or while there is
+	// no network.
 	commandGrace = 2 * time.Second
 
 	// interruptTime is how long haul waits for a signal after ssh has exited. The terminal sends
