@@ -64,8 +64,8 @@ func (b *budget) full() error {
 
 // A block is the memory of one file. Its whole capacity, plus memOverhead, is charged to a budget.
 // Memory of mapThreshold bytes or more is mapped, so that mremap can grow and shrink it without a
-// copy. It is freed by the method free, or by the garbage collector once nothing refers to the block, so a reader
-// that is never closed, or a store that is dropped, leaks nothing.
+// copy. It is freed by the method free, or by the garbage collector once nothing refers to the
+// block, so a reader that is never closed, or a store that is dropped, leaks nothing.
 //
 // A block is not safe for concurrent use. Do not keep a reference to its data without one to the
 // block: the garbage collector does not keep mapped memory alive.

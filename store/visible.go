@@ -43,7 +43,7 @@ type visible struct {
 }
 
 // isHidden reports whether an element of a name begins with a dot, or would begin with one on a
-// file system that ignores invisible characters. The name ".", the root, is not hidden.
+// file system that ignores invisible characters. The root, ".", and wellKnown are not hidden.
 func isHidden(name string) bool {
 	if name == "." {
 		return false

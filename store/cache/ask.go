@@ -29,8 +29,8 @@ type ask struct {
 	cancel  context.CancelFunc
 }
 
-// join joins the request at *at or, if *at is nil, starts one that calls run in a new goroutine. The caller holds mu, and
-// must call leave later.
+// join joins the request at *at or, if *at is nil, starts one that calls run in a new goroutine. The
+// caller holds mu, and must call leave later.
 func (s *front) join(at **ask, run func(ctx context.Context, a *ask)) *ask {
 	a := *at
 	if a == nil {

@@ -39,7 +39,7 @@ func (c *state) use(b *block) {
 }
 
 // detach removes a block from all lists. The caller holds mu, and afterwards closes and removes the
-// block's file. Only then the block's space is free.
+// block's file. The block's space is free only after that.
 func (c *state) detach(b *block) {
 	if b.place != nil {
 		c.blocks.Remove(b.place)
@@ -290,8 +290,8 @@ func (o *object) roomFor(n int) int64 {
 	return blockCost(n) + objectCost
 }
 
-// replace hides an outdated object from later readers. Readers that have it open keep its blocks. The object's directory is renamed, because a new object with the same identity may need
-// the name.
+// replace hides an outdated object from later readers. Readers that have it open keep its blocks.
+// The object's directory is renamed, because a new object with the same identity may need the name.
 func (c *state) replace(o *object) {
 	c.storing.Lock()
 	c.mu.Lock()

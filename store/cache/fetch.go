@@ -243,7 +243,7 @@ func (o *object) leave() []*origin {
 	return open
 }
 
-// fill reads the bytes that a fetch still lacks, up to n.
+// fill reads the bytes that a fetch still lacks, until it has n bytes.
 func (o *object) fill(ctx context.Context, s *stream, t *fetch, n int) (err error) {
 	if s.asked = time.Now(); s.src == nil {
 		src, err := o.openOrigin(ctx, t.index*blockSize+int64(t.filled))

@@ -182,8 +182,8 @@ func TestUnsettled(t *testing.T) {
 	wantFile(t, s, "f", l.put("f", 200))
 }
 
-// Changes through the cache are visible at once, even before Config.Fresh has passed. As soon as readers have closed
-// the old content, none of it is left on the disk.
+// Changes through the cache are visible at once, even before Config.Fresh has passed. As soon as
+// readers have closed the old content, none of it is left on the disk.
 func TestChanges(t *testing.T) {
 	dir := t.TempDir()
 	c := openCache(t, Config{Dir: dir})

@@ -84,8 +84,8 @@ type block struct {
 	sum   uint32
 	size  int
 
-	// refs is how many readers use it, including a goroutine that opens it; increased only with mu
-	// held.
+	// refs is how many readers use the block, including a goroutine that opens the block's file;
+	// increased only with mu held.
 	refs    atomic.Int32
 	dropped atomic.Bool // detach has removed the block from all lists; set with mu held
 	deleted atomic.Bool // delete was called: further calls do nothing
@@ -209,7 +209,9 @@ func (t *fetch) advance() {
 
 // A stream is a goroutine that fetches blocks of an object, one after the other.
 type stream struct {
-	at int64 // index of the block that it fetches; before the first, the index before it; guarded by mu
+	// at is the index of the block that the stream fetches. Before the first fetch, it is the index
+	// before that of the first block. It is guarded by mu.
+	at int64
 	// src is the open file of the source. Only the stream itself sets it; other goroutines read it
 	// with mu held.
 	src   *origin

@@ -96,7 +96,8 @@ func (u *dirUpload) begin() (up store.Upload, err error) {
 }
 
 // checkSpace returns an error if the file system lacks room for the announced size minus the
-// `there` bytes that an earlier upload left. If a file system does not report its room, the upload may proceed.
+// `there` bytes that an earlier upload left. If a file system does not report its room, the upload
+// may proceed.
 func (u *dirUpload) checkSpace(there int64) error {
 	need := u.c.Size - there
 	if need <= 0 {

@@ -5,11 +5,11 @@ import (
 	"sync"
 )
 
-// dirSyncs makes changes of names in directories durable, with one fsync for several changes. An fsync covers all
-// changes that were made in its directory before it began; changes made while it runs wait for the
-// next one. The first upload that waits for an fsync makes the system call. An upload has an entry
-// here only while it is being published, so there are never more directories or waiting uploads
-// than uploads that are being published.
+// dirSyncs makes changes of names in directories durable, with one fsync for several changes. An
+// fsync covers all changes that were made in its directory before it began; changes made while it
+// runs wait for the next one. The first upload that waits for an fsync makes the system call. An
+// upload has an entry here only while it is being published, so there are never more directories or
+// waiting uploads than uploads that are being published.
 //
 // All stores share one table, because several stores may use the same directory, and a failed fsync
 // concerns the uploads of all of them.

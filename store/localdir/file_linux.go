@@ -36,7 +36,9 @@ type dirFile struct {
 	name string          // the file's name in the store
 	conn syscall.RawConn // for system calls on File's descriptor
 	info fs.FileInfo     // description of the file when it was opened; nil if none was made then
-	how  atomic.Int32    // the way in which TryReadAt reads: one of the constants below; nowait until the kernel refuses it
+	// how is the way in which TryReadAt reads: one of the constants below. It is nowait until the
+	// kernel refuses that.
+	how atomic.Int32
 }
 
 // These are the values of dirFile.how. They say in which way TryReadAt reads.

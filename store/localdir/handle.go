@@ -311,8 +311,9 @@ func (d *Dir) setAttr(ctx context.Context, name string, a store.Attr, follow boo
 	return cmp.Or(err, d.pathTarget(ctx, name).change(a))
 }
 
-// pathTarget is the file or directory that a name leads to. It is opened only to change its size,
-// because it could be a pipe, or a file that this process may change but not write to.
+// pathTarget returns the target for the file or directory that a name leads to. The file is opened
+// only to change its size, because it could be a pipe, or a file whose attributes this process may
+// change, but which it may not write to.
 func (d *Dir) pathTarget(ctx context.Context, name string) target {
 	return target{
 		calls: &d.calls, special: d.SpecialBits,
@@ -334,7 +335,7 @@ func (d *Dir) pathTarget(ctx context.Context, name string) target {
 	}
 }
 
-// linkTarget is a symbolic link itself. It has only times and an owner.
+// linkTarget returns the target for a symbolic link itself, which has only times and an owner.
 func (p *pathCalls) linkTarget(name string) target {
 	return target{
 		calls:   &p.calls,

@@ -246,7 +246,7 @@ func (d *Dir) mkdir(name string, perm fs.FileMode) error {
 		return err
 	}
 	fi, err := d.root.Lstat(name)
-	// Here the umask has removed some bits.
+	// If the umask has removed some bits of perm, set them.
 	if err == nil && fi.Mode().Perm() != perm && !d.Native && runtime.GOOS != "windows" {
 		err = d.call("chmod", func() error { return d.root.Chmod(name, newMode(fi, perm, d.SpecialBits)) })
 	}

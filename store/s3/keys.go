@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// renewBefore is how long before they expire keys are renewed.
+	// renewBefore is how long before the keys expire they are renewed.
 	renewBefore = time.Minute
 
 	// renewPause is the shortest time between two requests for new keys after a refusal.

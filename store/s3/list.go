@@ -92,8 +92,8 @@ func (l *listing) entry() (o minio.ObjectInfo, err error) {
 	}
 }
 
-// check returns an error if a listing repeats itself: both keys and subdirectories must come in
-// ascending order.
+// check returns an error if a listing repeats itself or contains a key without the prefix. Both keys
+// and subdirectories must arrive in ascending order.
 func (l *listing) check(o minio.ObjectInfo) error {
 	high := &l.key
 	if !l.recursive && o.ETag == "" && strings.HasSuffix(o.Key, "/") && o.Key != l.prefix {

@@ -336,7 +336,7 @@ func (u *upload) Close() error {
 	return nil
 }
 
-// finish ends the upload and its requests. With abort, it leaves nothing on the server.
+// finish ends the upload and its requests. With abort, it also discards the parts on the server.
 func (u *upload) finish(abort bool) {
 	u.cancel(fs.ErrClosed)
 	u.moved.Broadcast()
