@@ -113,7 +113,7 @@ func (m *dirMaker) mkdir(d *dir) error {
 	}
 	err := m.to.Mkdir(m.ctx, d.to, m.dirMode(d.info)|ownerAll)
 	if errors.Is(err, fs.ErrExist) {
-		// The directory was created meanwhile, or the listing contains it twice.
+		// The directory was created meanwhile, or the source's listing has the name twice.
 		d.fresh = d.lazy // fresh of a lazy directory stays set, because other goroutines may be reading it
 		fi, e := m.to.Lstat(m.ctx, d.to)
 		switch {

@@ -77,8 +77,8 @@ func (m *move) run(off int64) (end int64, err error) {
 	switch {
 	case fetches && fills:
 		// If both sides use the same connection, data that was fetched but is not stored yet could
-		// fill the window that storing it needs. So transfer piece by piece below, which also reads
-		// ahead and writes behind.
+		// fill the connection's window, so that requests to store the data would have no room. So
+		// transfer piece by piece below, which also reads ahead and writes behind.
 	case fetches:
 		n, err := fetcher.FetchTo(m.task.ctx, m.sink(), off)
 		return off + n, err

@@ -105,8 +105,8 @@ func (t *tracker) ended(i *treecopy.Item) (took time.Duration) {
 		if a.size == 0 && t.unsized > 0 {
 			t.sized(a.moved)
 		}
-		// Count bytes that were skipped or failed as moved, because they do not remain to be
-		// copied.
+		// If a file was skipped or failed, count the rest of its bytes as moved too, because they
+		// do not remain to be copied.
 		t.moved += max(a.size-a.moved, 0)
 	} else if i.Type == 0 {
 		t.moved += max(i.Size, 0)

@@ -153,7 +153,7 @@ func (l *lister) print(ctx context.Context, c remote.Server, list []entry) {
 	owners := ownersOf(ctx, c, list)
 	if l.JSON {
 		for _, e := range list {
-			// This cannot fail; write reports errors of the output.
+			// Ignore the error: l.out keeps write errors, and the method write returns them.
 			_ = console.WriteJSON(l.out, describe(e, owners))
 		}
 		return

@@ -266,8 +266,8 @@ func (a *authenticator) interact(name, instruction string, questions []string, e
 		c.Questions = append(c.Questions, Question{Text: printable(q), Echo: echos[i]})
 	}
 	if len(questions) == 0 {
-		// A round without questions is shown to the user, and answered with an empty list (RFC 4256
-		// §3.2).
+		// If a round has no questions, show its text to the user, and answer with an empty list
+		// (RFC 4256 §3.2).
 		if text := strings.TrimSpace(c.Name + "\n" + c.Instruction); text != "" {
 			a.d.notify(text)
 		}

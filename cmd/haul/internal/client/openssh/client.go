@@ -150,7 +150,7 @@ func (w *watched) greeting(b []byte) error {
 			w.text = true
 			return nil
 		case c < ' ' && c != '\t' && c != '\r', c == 0x7f, c == 0xc0, c == 0xc1, c > 0xf4:
-			// The last three never occur in UTF-8.
+			// Bytes for which one of the last three conditions holds never occur in UTF-8.
 			return fmt.Errorf("no SSH server: it begins with %q, which is no text", b[:min(len(b), maxGreeting)])
 		}
 	}

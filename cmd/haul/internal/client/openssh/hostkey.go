@@ -227,8 +227,8 @@ func (h *hostCheck) changed(key ssh.PublicKey, why error) error {
 	sameType := slices.ContainsFunc(h.known.keys, func(k KnownKey) bool { return k.Key.Type() == key.Type() })
 	switch {
 	case h.dest.Policy == Accept:
-		// The server may be an attacker in between. Logging in with a key is still safe, because
-		// the signature is useless elsewhere. A password could be stolen.
+		// The server may be an attacker between haul and the real server. Logging in with a key is
+		// still safe, because the signature is useless elsewhere. A password could be stolen.
 		h.distrust = true
 		h.d.notify((&HostKeyError{Host: h.dest.name(), Key: key, Fault: Changed, Known: h.known.keys}).Error() +
 			"; continuing without passwords, since StrictHostKeyChecking is off")

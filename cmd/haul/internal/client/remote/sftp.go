@@ -152,7 +152,7 @@ func (d *sshDialer) resolve(ctx context.Context, l Location) (openssh.Destinatio
 func (d *sshDialer) identities() (names []string) {
 	for _, name := range d.cfg.SSH.Identities {
 		_, err := os.Stat(name)
-		// The name of a file that needs expansion is checked later.
+		// A file whose name needs expansion is not checked here, but when the key is read.
 		if errors.Is(err, fs.ErrNotExist) && !strings.HasPrefix(name, "~") && !strings.ContainsAny(name, "%$") && name != "none" {
 			if _, e := os.Stat(name + ".pub"); e != nil { // with a public key, an agent may have the private key
 				d.notify(fmt.Sprintf("warning: -i %s is left out: no such file", name))

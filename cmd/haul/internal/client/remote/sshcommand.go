@@ -60,7 +60,7 @@ func (d *sshDialer) connectBy(ctx context.Context, l Location, to Intent) (*sftp
 	defer cancel()
 	config := d.clientConfig(to)
 	config.ConnectStream = func(context.Context) (io.ReadWriteCloser, error) {
-		// This connection asks no questions, like those of sshDialer.further.
+		// Further connections ask no questions, for the reason that sshDialer.further gives.
 		p, err := d.start(l.server, new(commandText), true)
 		if err != nil {
 			return nil, err
