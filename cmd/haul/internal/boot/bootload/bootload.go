@@ -96,7 +96,7 @@ func (c *Config) Check() error {
 	return c.Plan.Check()
 }
 
-// A run is one run of [Config.Run].
+// A run holds the state of one call of [Config.Run].
 type run struct {
 	config *Config
 	plan   boot.Plan

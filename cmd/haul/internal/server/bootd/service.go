@@ -56,7 +56,7 @@ func New(cfg *settings.Config, env *service.Env) (*Service, error) {
 // Secrets returns nothing: the service has no secrets.
 func (s *Service) Secrets() []userroots.Secret { return nil }
 
-// KeepSecret makes sure that secrets are never offered.
+// KeepSecret returns an error if a directory with offered files contains a secret.
 func (s *Service) KeepSecret(all []userroots.Secret) error { return s.files.KeepSecret(all) }
 
 // Listen opens the sockets, or takes over the sockets of a predecessor.
@@ -103,7 +103,7 @@ func call(addrs func() []netip.AddrPort) []netip.AddrPort {
 // SandboxPaths adds the files that are offered.
 func (s *Service) SandboxPaths(c *privilege.Confinement) { s.files.SandboxPaths(c) }
 
-// StartBackground looks for boot loaders.
+// StartBackground starts to search the served files for boot files, at intervals.
 func (s *Service) StartBackground(ctx context.Context) { go s.boot.FindLoaders(ctx) }
 
 // Serve answers until ctx ends.
@@ -121,7 +121,7 @@ func (s *Service) Sockets() (all []handover.Socket, err error) {
 // Retire closes the service at once, without waiting, because an answer takes no time.
 func (s *Service) Retire(time.Duration) { s.boot.Server.Close() }
 
-// Alive reports whether the service works.
+// Alive reports whether Serve runs.
 func (s *Service) Alive() bool { return s.boot.Serving() }
 
 // Name returns the name of the service in a handover.

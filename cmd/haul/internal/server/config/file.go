@@ -298,7 +298,7 @@ func (f *fileReader) mistake(at Origin, format string, args ...any) {
 	f.wrong = append(f.wrong, mistake{at.Line, failure.Usage.Errorf("%s: %w", at, fmt.Errorf(format, args...))})
 }
 
-// tables returns the tables of the file.
+// tables returns the names of the tables that a configuration file may contain.
 func (s *Settings) tables() (names []string) {
 	for _, one := range s.all {
 		if table, _, ok := strings.Cut(one.Key, "."); ok && !slices.Contains(names, table) {

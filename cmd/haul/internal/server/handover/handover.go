@@ -67,7 +67,7 @@ type Socket struct {
 // shared is appended to the name of the service if the Socket is shared.
 const shared = "+"
 
-// name describes a socket in [handedVar].
+// name returns the entry that describes the socket in the variable [handedVar].
 func (s Socket) name() string {
 	name := s.Service
 	if s.Shared {
@@ -76,7 +76,7 @@ func (s Socket) name() string {
 	return name + "=" + url.QueryEscape(s.Addr)
 }
 
-// parseSocket is the reverse of name.
+// parseSocket parses an entry that the method name has returned.
 func parseSocket(name string) (s Socket, err error) {
 	service, addr, ok := strings.Cut(name, "=")
 	if !ok {

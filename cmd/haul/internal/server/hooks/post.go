@@ -91,7 +91,7 @@ func postOnce(limit time.Duration, target, delivery string, key, event []byte) e
 	return fmt.Errorf("it answers %s", answer.Status)
 }
 
-// signature returns the HMAC of a body.
+// signature returns the value of signatureHeader for a body.
 func signature(key, body []byte) string {
 	mac := hmac.New(sha256.New, key)
 	mac.Write(body)

@@ -33,7 +33,7 @@ func newLog(to *slog.Logger, counts *meter.Registry) *log {
 	return &log{Log: q, counts: counts, away: ports.NewRefusedConns(q, counts, meter.HTTP)}
 }
 
-// observe sets the hooks of a handler.
+// observe makes a handler report its requests and logins to the log.
 func (l *log) observe(h *web.Handler) {
 	h.Started, h.Ended, h.Audit = l.started, l.ended, l.attempt
 }

@@ -166,7 +166,7 @@ func (s *Service) Secrets() (all []userroots.Secret) {
 	return all
 }
 
-// KeepSecret makes sure that secrets are never served.
+// KeepSecret returns an error if a served directory contains a secret.
 func (s *Service) KeepSecret(all []userroots.Secret) error {
 	if s.files != nil {
 		return s.files.KeepSecret(all)
@@ -348,7 +348,8 @@ func (s *Service) SandboxPaths(c *privilege.Confinement) {
 	c.Read = append(c.Read, s.sessions.Reads()...)
 }
 
-// StartBackground starts background work.
+// StartBackground logs a certificate that the process cannot read as its final user, and starts to
+// look after the upload directories and the users file.
 func (s *Service) StartBackground(ctx context.Context) {
 	service.WarnUnreadable("https", s.cfg.HTTP.Pair(), s.env.Log)
 	if s.files != nil {

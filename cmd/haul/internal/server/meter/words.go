@@ -33,7 +33,7 @@ const (
 
 var results = []Result{Done, Unconfirmed, Probe, Refused, PeerEnded, PeerSilent, Replaced, Failed}
 
-// complete reports whether the whole file was transferred.
+// complete reports whether the whole file was transferred, even if that was not confirmed.
 func (r Result) complete() bool { return r == Done || r == Unconfirmed }
 
 // A Reason says why a request was refused before it became a transfer. Values other than the

@@ -304,12 +304,12 @@ func (cfg *Config) Simple() bool {
 		!cfg.Files.FoldCase && cfg.Files.UploadDir == "" && cfg.Files.Upload != site.UploadUnique && !cfg.Boot.Answer
 }
 
-// Pair returns the certificate's files.
+// Pair returns the files of the certificate and of its key, which may be the same file.
 func (cfg *HTTP) Pair() certs.Pair {
 	return certs.Pair{Cert: cfg.Cert, Key: cmp.Or(cfg.Key, cfg.Cert)}
 }
 
-// Pair returns the certificate's files.
+// Pair returns the files of the certificate and of its key, which may be the same file.
 func (s *Status) Pair() certs.Pair { return certs.Pair{Cert: s.Cert, Key: cmp.Or(s.Key, s.Cert)} }
 
 // AnyAddr reports whether a list contains an address that is not empty.

@@ -54,7 +54,7 @@ func newLog(to *slog.Logger, counts *meter.Registry) *log {
 	}
 }
 
-// observe sets the hooks of a server.
+// observe makes a server report its connections, transfers and operations to the log.
 func (l *log) observe(s *sftp.Server) {
 	s.Disconnected, s.Started, s.Ended, s.Audit = l.disconnected, l.started, l.ended, l.operation
 	s.Refused, s.LockedOut = l.refused, l.lockedOut

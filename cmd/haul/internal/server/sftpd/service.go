@@ -127,7 +127,7 @@ func (s *Service) Secrets() (all []userroots.Secret) {
 	return all
 }
 
-// KeepSecret makes sure that secrets are never served.
+// KeepSecret returns an error if the directory of a user contains a secret.
 func (s *Service) KeepSecret(all []userroots.Secret) error {
 	return s.roots.KeepSecret(s.sessions.Users, all)
 }

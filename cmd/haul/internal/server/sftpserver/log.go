@@ -48,7 +48,7 @@ func (l *log) printf(level Level, format string, args ...any) {
 	l.write(level, console.Visible(fmt.Sprintf(format, args...)))
 }
 
-// observe sets the hooks of a server.
+// observe makes a server report its session to the log.
 func (l *log) observe(s *sftp.Server, name string) {
 	from := "UNKNOWN"
 	if peer, _, ok := strings.Cut(os.Getenv("SSH_CONNECTION"), " "); ok {

@@ -88,7 +88,7 @@ type Stats struct {
 	Away     bool   // the upstream is unreachable: the latest call failed because of the server or the path to it
 }
 
-// counts holds the counters of a link.
+// counts holds the counters of a link: see [Stats].
 type counts struct {
 	calls, failures, repeats, connects, read atomic.Uint64
 }

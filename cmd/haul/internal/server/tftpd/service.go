@@ -100,7 +100,7 @@ func server(cfg *settings.Config) *tftp.Config {
 // Secrets returns nothing: TFTP has no secrets.
 func (t *Service) Secrets() []userroots.Secret { return nil }
 
-// KeepSecret makes sure that secrets are never served.
+// KeepSecret returns an error if a served directory contains a secret.
 func (t *Service) KeepSecret(all []userroots.Secret) error { return t.files.KeepSecret(all) }
 
 // Close closes the sockets, the trace and the files.
@@ -175,7 +175,7 @@ func (t *Service) Addrs() []netip.AddrPort {
 // SandboxPaths adds the served directories.
 func (t *Service) SandboxPaths(c *privilege.Confinement) { t.files.SandboxPaths(c) }
 
-// StartBackground starts background work.
+// StartBackground starts to look after the upload directories: see [publicfiles.Files.Maintain].
 func (t *Service) StartBackground(ctx context.Context) {
 	go t.files.Maintain(ctx, handover.TFTP, service.SayTo(t.srv.Log)) // in the background, because a disk may hang
 }
@@ -215,7 +215,8 @@ func (t *Service) Retire(limit time.Duration) {
 // Name returns the name of the service in a handover.
 func (t *Service) Name() string { return handover.TFTP }
 
-// Alive reports whether the service works.
+// Alive reports whether each loop has taken a turn since the last call. While Serve waits for the
+// predecessor, Alive returns true.
 func (t *Service) Alive() bool { return t.waits.Load() || t.listener.Alive() }
 
 // String describes the service for the service manager.

@@ -291,7 +291,7 @@ func (t *Tracer) each(f func(*sink)) {
 	}
 }
 
-// A sink writes one form to its writer.
+// A sink writes the trace in one form, text or pcapng, to one writer.
 type sink struct {
 	name string
 	w    io.Writer

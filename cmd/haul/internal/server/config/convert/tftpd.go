@@ -59,7 +59,7 @@ type option struct {
 	line   int
 }
 
-// optionNames are the long names of options.
+// optionNames maps the long names of options to their letters.
 var optionNames = map[string]byte{
 	"ipv4": '4', "ipv6": '6', "listen": 'l', "foreground": 'L', "address": 'a', "create": 'c', "secure": 's', "user": 'u',
 	"umask": 'U', "permissive": 'p', "pidfile": 'P', "timeout": 't', "retransmit": 'T', "map-file": 'm', "verbose": 'v',
