@@ -31,7 +31,7 @@ const (
 // A budget bounds the memory of all blocks that share it.
 type budget struct {
 	limit int64        // in bytes
-	used  atomic.Int64 // bytes charged now; at most limit
+	used  atomic.Int64 // bytes charged now; at most `limit`
 }
 
 // take charges n bytes. If they do not fit below the limit, it charges nothing and returns

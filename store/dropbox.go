@@ -79,10 +79,10 @@ type uploadOnly struct {
 // ownNames remembers which files were made through the view, by their names. Beyond its limit, it
 // forgets the oldest.
 type ownNames struct {
-	limit int // most memory for the names, in bytes
-	used  int // memory for the names now, in bytes: see ownCost
+	limit int // largest memory for the names, in bytes
+	used  int // memory for the names now, in bytes; see ownCost
 	is    map[string]ownFile
-	order []string // oldest first; it may contain names that are no longer in the map
+	order []string // names, the oldest first; may contain names that are no longer in `is`
 }
 
 // An ownFile identifies a file or a directory that was made through the view.

@@ -26,10 +26,10 @@ type memNode struct {
 	accessed time.Time    // zero unless it was set by SetAttr
 	names    int          // how many names the node has
 
-	file    *memFile            // content, if the node is a file; the node holds one reference to it (memFile.refs)
-	target  string              // text, if the node is a symbolic link
-	entries map[string]*memNode // entries, if the node is a directory
-	parent  *memNode            // parent, if the node is a directory; nil for the root
+	file    *memFile            // content of the file, to which the node holds one reference; nil for other nodes
+	target  string              // text of the symbolic link; "" for other nodes
+	entries map[string]*memNode // entries of the directory, by name; nil for other nodes
+	parent  *memNode            // directory that contains this directory; nil for the root and for other nodes
 }
 
 // memNodes counts the nodes made so far.

@@ -15,9 +15,9 @@ const maxMemLinks = 40
 
 // A memPlace is a position in the tree, which may be free.
 type memPlace struct {
-	dir  *memNode // the directory that contains it; nil if the name ended in "." or ".."
-	base string   // its name in dir; contains slashes if directories below dir are missing
-	node *memNode // the node there; nil if the position is free
+	dir  *memNode // directory that contains the position; nil if the name ended in "." or ".."
+	base string   // name of the position in dir; contains slashes if directories below dir are missing
+	node *memNode // node at the position; nil if the position is free
 }
 
 // walk follows name through the tree that starts at directory n. With follow, it also follows a

@@ -35,7 +35,7 @@ var errVisible = fmt.Errorf("%w: the view is for whole files only", fs.ErrPermis
 // Files can be created and removed. Every other change returns [fs.ErrPermission].
 func Visible(t Tree) Tree { return visible{refusing{t, errVisible}, isHidden, errHidden} }
 
-// A visible is a view of a Tree without its hidden names. Visible and Finished return one.
+// A visible is a view of a Tree without its hidden names. Visible and Finished return such a view.
 type visible struct {
 	refusing
 	hidden func(name string) bool

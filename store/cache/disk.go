@@ -107,7 +107,7 @@ func (i identity) String() string {
 	return fmt.Sprintf("source %q\nname %q\nversion %q\nsize %d\n", i.source, i.name, i.version, i.size)
 }
 
-// parseIdentity parses a text that String returned.
+// parseIdentity parses the text of an info file, which the method String returned.
 func parseIdentity(text string) (i identity, err error) {
 	lines := strings.Split(text, "\n")
 	if len(lines) != 5 || lines[4] != "" {

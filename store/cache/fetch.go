@@ -325,7 +325,7 @@ func (o *object) unchanged(src *origin) error {
 }
 
 // openOrigin opens the object's version of the file at the source, or returns an idle open one. It
-// prefers one whose last read ended at offset at.
+// prefers an idle file whose last read ended at offset `at`.
 func (o *object) openOrigin(ctx context.Context, at int64) (*origin, error) {
 	c := o.c
 	c.mu.Lock()

@@ -16,7 +16,7 @@ var (
 	_ store.Versioned = (*file)(nil)
 )
 
-// A file is an open cached file: one reader of an object.
+// A file is a cached file that one caller has open. It counts as one reader of its object.
 type file struct {
 	o      *object
 	ctx    context.Context // the context of Open
@@ -156,8 +156,8 @@ func (f *file) ReadAt(p []byte, off int64) (n int, err error) {
 	}
 }
 
-// readBlock reads from one block, beginning at its byte from. It may return fewer bytes than p can
-// hold.
+// readBlock reads from one block, beginning at the byte `from` of the block. It may return fewer
+// bytes than p can hold.
 func (f *file) readBlock(p []byte, index int64, from int) (int, error) {
 	c := f.o.c
 	for {

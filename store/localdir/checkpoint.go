@@ -20,8 +20,8 @@ type checkpoint struct {
 	size     int64
 	expected int64  // Create.Size of the upload that the checkpoint is for
 	inode    uint64 // inode number of the upload's file; 0 if the system has none
-	source   uint64 // a hash of Create.Source
-	tail     uint32 // checksum of the last bytes before size
+	source   uint64 // a hash of Create.Source: see sourceSum
+	tail     uint32 // checksum of the last bytes before the offset size: see tailSum
 }
 
 const (

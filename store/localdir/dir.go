@@ -79,7 +79,7 @@ type Dir struct {
 	Native bool
 
 	pathCalls        // operations on names in the directory
-	checkpoint int64 // checkpointBytes; smaller in tests
+	checkpoint int64 // bytes after which a checkpoint is stored: checkpointBytes, or less in tests
 	makers     makers
 }
 
@@ -136,11 +136,13 @@ func (d *Dir) location(name string) store.Location {
 // it holds two descriptors: of the file and of the directory.
 type dirUpload struct {
 	store *Dir
-	name  string    // the name given to Create, for errors
-	dir   directory // the target's directory, even if it is renamed; a systemRoot finds it again by its path
-	base  string    // the target's name in dir
-	temp  string    // the temporary file's name in dir; "" once it has been renamed to base
-	file  *os.File  // the temporary file; its lock prevents a sweep from removing it
+	name  string // the name given to Create, for errors
+	// dir is the open directory of the target. It stays valid if the directory is renamed, except in
+	// Machine, where a systemRoot looks up the directory by its path each time.
+	dir   directory
+	base  string   // the target's name in dir
+	temp  string   // the temporary file's name in dir; "" once it has been renamed to base
+	file  *os.File // the temporary file; its lock prevents a sweep from removing it
 	c     store.Create
 	after func()   // if set, called when the temporary file has been removed or renamed
 	made  []string // names of the directories to remove if the upload fails; see makers

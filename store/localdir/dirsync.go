@@ -26,7 +26,7 @@ type dirSync struct {
 	begun  int64      // how many fsyncs have begun
 	ended  int64      // how many fsyncs have ended
 	failed int64      // the number of the last fsync that failed, counted from 1; 0 if none has failed
-	err    error      // the error of that fsync
+	err    error      // the error of the fsync with the number `failed`
 	next   *syncGroup // the uploads that wait for an fsync which has not begun; nil if no upload waits
 	last   *syncGroup // the group whose fsync began last; nil before the first fsync
 }

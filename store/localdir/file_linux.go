@@ -35,7 +35,7 @@ type dirFile struct {
 	at   *Dir
 	name string          // the file's name in the store
 	conn syscall.RawConn // for system calls on File's descriptor
-	info fs.FileInfo     // description of the file when it was opened; nil if none was made then
+	info fs.FileInfo     // result of fstat when the file was opened; nil if fstat was not called then
 	// how is the way in which TryReadAt reads: one of the constants below. It is nowait until the
 	// kernel refuses that.
 	how atomic.Int32

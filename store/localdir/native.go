@@ -111,7 +111,7 @@ func (u *dirUpload) openReplacing() error {
 	}
 	old, err := openRegular(u.dir, u.base, os.O_WRONLY)
 	if err != nil {
-		return store.ErrInPlace // opening it to write in place will return the same error
+		return store.ErrInPlace // opening the file to write it in place will return the same error
 	}
 	defer old.Close()
 	fi, err := old.Stat()

@@ -90,7 +90,7 @@ func (k *resumableUpload) openKept() (found bool, err error) {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return false, nil
-	case errors.Is(err, store.ErrNotRegular): // no upload has created this
+	case errors.Is(err, store.ErrNotRegular): // no upload creates such an entry, so remove it
 		return false, k.dir.Remove(k.dataName())
 	case errors.Is(err, fs.ErrPermission):
 		// An interrupted Commit may have made the file read-only.
@@ -164,7 +164,7 @@ func (k *resumableUpload) restore() bool {
 	if err := k.call("truncate", func() error { return k.file.Truncate(m.safe) }); err != nil {
 		return false
 	}
-	_ = k.file.Chmod(0o600) // an interrupted Commit may have let others read it; if this fails, it stays readable
+	_ = k.file.Chmod(0o600) // an interrupted Commit may have let others read the file; an error only leaves it readable
 	k.temp = k.dataName()
 	k.resumed, k.saved, k.written.prefix = m.safe, m.safe, m.safe
 	k.end, k.data = m.safe, m.safe

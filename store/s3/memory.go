@@ -40,7 +40,7 @@ func (m *memory) take(ctx context.Context, n int64) error {
 	for i, o := range m.waiting {
 		if o == w {
 			m.waiting = append(m.waiting[:i:i], m.waiting[i+1:]...)
-			m.serve() // this caller may have kept smaller requests after it waiting
+			m.serve() // callers that waited after this one may get their units now
 			return context.Cause(ctx)
 		}
 	}

@@ -15,7 +15,7 @@ const minPace = 32
 // the number of requests in progress. After that it grows by one whenever as many requests as the
 // limit allows have been answered.
 type pace struct {
-	room memory // requests that may be sent now
+	room memory // its free units are the requests that may be sent now
 
 	mu      sync.Mutex
 	ceiling int // largest value that `most` may have; constant

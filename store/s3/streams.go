@@ -23,7 +23,7 @@ const (
 
 // A stream is an open answer with a range of a file.
 type stream struct {
-	file    context.Context // context of the file, which identifies it: no other file has the same
+	file    context.Context // context of the file; it identifies the file, because each file has its own
 	body    io.ReadCloser
 	at, end int64     // offset of the next byte to read, and end of the range
 	since   time.Time // when it was last put into streams
@@ -73,7 +73,7 @@ func (k *streams) take(file context.Context, off int64) *stream {
 	return st
 }
 
-// put keeps an answer for later reads, unless all of its range was read.
+// put keeps an answer for later reads. If all of its range was read, put closes it instead.
 func (k *streams) put(st *stream) {
 	if st.at == st.end {
 		// Read the end of the body, so that the connection can be reused.

@@ -53,7 +53,7 @@ var _ store.Located = (*upload)(nil)
 // Location returns the URL of the file.
 func (u *upload) Location() store.Location { return store.Location{Path: u.c.url(u.name)} }
 
-// takeMemory waits until there is memory for several parts, and takes it.
+// takeMemory waits until there is memory for several parts, and reserves it.
 func (u *upload) takeMemory() error {
 	if err := u.c.memory.take(u.ctx, u.weight()); err != nil {
 		return err
