@@ -134,9 +134,9 @@ type loaderWriter struct {
 	got    int64
 }
 
-// WriteBlock handles a block, and returns poolhooks.ErrVanish if the machine loses power. The size
-// of a file is known to a writer only at the end. So the position at which the machine loses power
-// is computed from the size of the loader that the first machine received.
+// WriteBlock handles a block, and returns poolhooks.ErrVanish if the machine loses power. A writer
+// learns the size of a file only with the last block. So the position at which the machine loses
+// power is computed from the size of the loader that the first machine received.
 func (w *loaderWriter) WriteBlock(off int64, data []byte, last bool, size int64) error {
 	w.got += int64(len(data))
 	w.client.content.writeAt(off, data)
@@ -227,7 +227,8 @@ func (e statusError) Error() string {
 }
 
 // judge returns the outcome of a transfer and its cause, which is a short text, so that equal
-// causes can be counted. end is the cause of the end of the transfer's context.
+// causes can be counted. end is the cause for which the transfer's context was cancelled; nil if it
+// was not cancelled.
 func judge(err, end error) (boot.Outcome, string) {
 	if err == nil {
 		return boot.Whole, ""

@@ -34,7 +34,8 @@ func (s Stage) String() string {
 
 const (
 	// stuckAfter is how long a machine may stay at an offer or a loader before it counts as stuck.
-	// Firmware gives up a server after about 30 s, and loads a loader of a megabyte within seconds.
+	// Firmware stops trying a server after about 30 s, and loads a loader of a megabyte within
+	// seconds.
 	stuckAfter = 2 * time.Minute
 
 	// quietAfter is the time after a machine's last request from which on it counts as quiet.

@@ -23,7 +23,7 @@ func addrValue(to *netip.Addr) *value {
 	})
 }
 
-// bootFilesValue takes parts such as "x64=shimx64.efi".
+// bootFilesValue returns a value that consists of parts such as "x64=shimx64.efi".
 func bootFilesValue(to *map[pxe.Arch]string) *value {
 	return listValue(true, nil, func(all []string) error {
 		files := map[pxe.Arch]string{}
@@ -43,8 +43,9 @@ func bootFilesValue(to *map[pxe.Arch]string) *value {
 	})
 }
 
-// bootHostsValue takes parts such as "52:54:00:12:34:56=ignore". If one part names the file of a
-// machine and another part the form of its answers, both together are one rule.
+// bootHostsValue returns a value that consists of parts such as "52:54:00:12:34:56=ignore". If one
+// part names the file of a machine and another part the form of its answers, both together are one
+// rule.
 func bootHostsValue(to *map[dhcp.MAC]pxe.Host) *value {
 	return listValue(true, nil, func(all []string) error {
 		hosts := map[dhcp.MAC]pxe.Host{}

@@ -272,7 +272,7 @@ func (f *fileReader) nearest(table, key string) string {
 		rest, below := strings.CutPrefix(one.Key, table)
 		name := strings.ReplaceAll(key, "_", "-")
 		switch last := one.Key[strings.LastIndexByte(one.Key, '.')+1:]; {
-		case one.Key == key: // the key is right, but stands in a table
+		case one.Key == key: // a setting has this key, but is not in this table
 			return fmt.Sprintf("; %s stands above the first table", key)
 		case one.Flag == name || one.LongFlag() == name:
 			return fmt.Sprintf("; the setting --%s is %s", one.Flag, one.Key)

@@ -12,7 +12,8 @@ import (
 // hookTable is the name of a hook's table in a file, [[hook]], and the key of the setting.
 const hookTable = "hook"
 
-// hooksValue takes hooks in the format of [hooks.Parse]. In a file, each hook has its own table.
+// hooksValue returns a value that consists of hooks in the format of [hooks.Parse]. In a file, each
+// hook has its own table.
 func hooksValue(to *[]hooks.Hook) *value {
 	v := partsValue(to, false, func(s string) ([]hooks.Hook, error) {
 		h, err := hooks.Parse(s)

@@ -24,8 +24,8 @@ func boundNetworks(count *int, networks []netip.Prefix) error {
 	return nil
 }
 
-// refusalsValue takes rules such as "tsize,blksize 10.1.0.0/16,10.2.0.0/16", or "tsize" for all
-// clients.
+// refusalsValue returns a value that consists of rules such as "tsize,blksize
+// 10.1.0.0/16,10.2.0.0/16", or "tsize" for all clients.
 func refusalsValue(to *[]tftp.ClientRule) *value {
 	return listValue(false, nil, func(all []string) error {
 		rules, err := parseParts(all, parseRefusal)
@@ -52,8 +52,9 @@ func parseRefusal(s string) ([]tftp.ClientRule, error) {
 	return []tftp.ClientRule{{Refuse: options, Networks: networks}}, err
 }
 
-// rolloversValue takes rules such as "1 10.2.0.0/16", or "1" for all clients. It refuses a rule for
-// a network that an earlier rule covers, because the rule would never apply.
+// rolloversValue returns a value that consists of rules such as "1 10.2.0.0/16", or "1" for all
+// clients. The value refuses a rule for a network that an earlier rule covers, because the rule
+// would never apply.
 func rolloversValue(to *[]tftp.ClientRule) *value {
 	return listValue(false, nil, func(all []string) error {
 		rules, err := parseParts(all, parseRollover)

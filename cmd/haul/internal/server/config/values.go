@@ -115,7 +115,8 @@ func timeValue(to *time.Duration) *value {
 	}
 }
 
-// wordValue takes a text that parse accepts. It shows the text that was set last, unchanged.
+// wordValue returns a value that accepts any text that parse accepts. It shows the text that was
+// set last, unchanged.
 func wordValue[T any](to *T, parse func(string) (T, error)) *value {
 	given := ""
 	return &value{
@@ -152,7 +153,7 @@ func perClientValue(to *site.PerClient) *value {
 	})
 }
 
-// portsValue takes "FIRST-LAST", or one port.
+// portsValue returns a value that accepts a range of ports, "FIRST-LAST", or one port.
 func portsValue(first, last *uint16) *value {
 	type ports struct{ first, last uint16 }
 	var all ports
@@ -234,7 +235,9 @@ func (l *items) clear() {
 	_ = l.replace(nil) // an empty list is always valid
 }
 
-// listValue takes a list. If split is true, commas in the argument of a flag separate parts.
+// listValue returns a value that is a list. If split is true, commas in the argument of a flag
+// separate parts. The function replace parses all parts of the list, and stores them in place of
+// the previous ones.
 func listValue(split bool, defaults []string, replace func([]string) error) *value {
 	l := &items{given: defaults, defaults: true, replace: replace}
 	return &value{
@@ -259,7 +262,7 @@ func textsValue(to *[]string) *value {
 	return listValue(true, *to, func(all []string) error { *to = all; return nil })
 }
 
-// partsValue takes a list whose parts are parsed one by one.
+// partsValue returns a value that is a list, whose parts are parsed one by one.
 func partsValue[T any](to *[]T, split bool, parse func(string) ([]T, error)) *value {
 	return listValue(split, nil, func(all []string) error {
 		parsed, err := parseParts(all, parse)
@@ -329,7 +332,8 @@ const (
 	unixProxies = "unix" // in --http-proxy: all peers that connect by a unix socket
 )
 
-// proxiesValue takes networks, and "unix" for all peers that connect by a unix socket.
+// proxiesValue returns a value that accepts networks, and "unix" for all peers that connect by a
+// unix socket.
 func proxiesValue(to *[]netip.Prefix, unix *bool) *value {
 	return listValue(true, nil, func(all []string) (err error) {
 		networks := slices.DeleteFunc(slices.Clone(all), func(w string) bool { return w == unixProxies })

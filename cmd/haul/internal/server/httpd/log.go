@@ -105,7 +105,8 @@ func (l *log) ended(x *web.Exchange) {
 	l.Say(level, "http", attrs...)
 }
 
-// endTransfer counts the end of a request that has transferred a file, or was meant to.
+// endTransfer counts the end of a request that has transferred a file, or should have transferred
+// one.
 func (l *log) endTransfer(x *web.Exchange, level slog.Level, result meter.Result, bytes int64) {
 	m, ok := x.Value.(*meter.Transfer)
 	if !ok {

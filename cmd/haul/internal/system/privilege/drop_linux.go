@@ -18,7 +18,7 @@ const maxCapability = 63
 
 // Drop permanently changes all threads to u: its user, group and supplementary groups. No
 // capability is left in any set, including the bounding set. It also sets no_new_privs, so that
-// running a set-user-ID program does not restore any rights. At the end it tries to become root
+// running a set-user-ID program does not restore any rights. Finally it tries to become root
 // again, which must fail.
 //
 // If a process already runs as u, it keeps its groups and loses its capabilities. If it runs
