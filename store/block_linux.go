@@ -18,7 +18,7 @@ const canMap = true
 const hugeAbove = 4 << 20
 
 // adviseHuge asks the kernel to use huge pages for b if b is large enough. The kernel may ignore
-// the request, so its error is ignored.
+// the request, so an error is ignored.
 func adviseHuge(b []byte) []byte {
 	if len(b) >= hugeAbove {
 		_ = unix.Madvise(b, unix.MADV_HUGEPAGE)

@@ -326,8 +326,8 @@ func (h uploadHandle) SetAttr(a Attr) error {
 	return h.view.setAttr(h.name, a, h.Handle.SetAttr)
 }
 
-// setAttr sets all attributes except for the owner. If a changes the owner too, it sets the others
-// and returns an error.
+// setAttr sets all attributes except for the owner. If a changes the owner too, it sets the other
+// attributes and returns an error.
 func (u *uploadOnly) setAttr(name string, a Attr, set func(Attr) error) error {
 	owned := a.ChangesOwner()
 	a.UID, a.GID = nil, nil

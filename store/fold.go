@@ -119,7 +119,7 @@ func (f *foldStore) match(ctx context.Context, name string) (string, error) {
 	}
 }
 
-// element returns the entry of dir that matches elem, or "" if no entry does. more means that
+// element returns the entry of dir that matches elem, or "" if no entry matches. more means that
 // further elements follow in the name, so the entry must be a directory, or a link that may lead to
 // one.
 func (f *foldStore) element(ctx context.Context, dir, elem string, more bool) (string, error) {

@@ -108,7 +108,7 @@ func (l layers) vacant(ctx context.Context, op, name string) error {
 	return err
 }
 
-// A layersUpload is an exclusive upload to the first store, if there are further ones.
+// A layersUpload is an exclusive upload to the first of several stores.
 type layersUpload struct {
 	Upload
 	ctx  context.Context // the context of Create, without its cancellation

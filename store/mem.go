@@ -155,7 +155,7 @@ func (m *memStore) place(name string, c Create) (memPlace, fs.FileMode, error) {
 	return p, p.node.mode, nil
 }
 
-// publish makes a file that holds b, and gives it the name.
+// publish makes a file with the content b, and gives it the name.
 func (m *memStore) publish(name string, c Create, b *block) error {
 	f := newMemFile(b)
 	old, err := m.put(name, c, f)

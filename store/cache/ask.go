@@ -22,7 +22,7 @@ type ask struct {
 	// object is the answer if it can be cached. The ask counts as a reader of the object until the
 	// last waiting caller has left.
 	object  *object
-	file    *origin // the answer, if it cannot be cached; only one of the waiting callers gets it
+	file    *origin // the answer, if the file cannot be cached; only one of the waiting callers gets it
 	info    fs.FileInfo
 	err     error
 	waiting int // how many callers wait; guarded by state.mu

@@ -48,7 +48,7 @@ func (o *object) request(index int64, ahead bool) *fetch {
 		o.startStream(t)
 	} else if t.ahead && !ahead {
 		t.ahead = false
-		if t.refs == 0 { // no stream has taken it yet
+		if t.refs == 0 { // no stream has taken the fetch yet
 			o.startStream(t)
 		}
 	}
@@ -101,7 +101,7 @@ func (o *object) next(ctx context.Context, s *stream) *fetch {
 		return nil
 	}
 	for i := 0; i < len(o.queue); i++ {
-		if t := o.queue[i]; !t.ahead && t.waiting == 0 { // the readers that requested it have left
+		if t := o.queue[i]; !t.ahead && t.waiting == 0 { // the readers that requested this block have left
 			o.queue = slices.Delete(o.queue, i, i+1)
 			o.lose(t)
 			i--
@@ -111,7 +111,7 @@ func (o *object) next(ctx context.Context, s *stream) *fetch {
 	for i, t := range o.queue {
 		behind := t.index == s.at+1
 		switch {
-		case t.ahead && !behind && len(o.streams) > 1: // leave it to another stream
+		case t.ahead && !behind && len(o.streams) > 1: // leave this fetch to another stream
 		case best < 0, o.queue[best].ahead && !t.ahead,
 			o.queue[best].ahead == t.ahead && behind:
 			best = i

@@ -24,7 +24,7 @@ type file struct {
 	once   sync.Once
 
 	at   int64 // index of the block that was read last; -1 before the first read; guarded by state.mu
-	span int64 // how many blocks after that one are fetched ahead; guarded by state.mu
+	span int64 // how many blocks after block `at` are fetched ahead; guarded by state.mu
 }
 
 // newFile returns a new reader of an object. The caller holds mu.

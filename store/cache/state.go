@@ -181,8 +181,8 @@ type fetch struct {
 	filled  int
 	sum     uint32 // checksum of the bytes that have arrived
 	err     error
-	ended   bool // it failed with err, or all bytes have arrived
-	lost    bool // it was removed from its object
+	ended   bool // the fetch failed with err, or all bytes have arrived
+	lost    bool // the fetch was removed from its object
 	ahead   bool // no reader has requested the block yet
 	waiting int  // how many readers wait for bytes of this fetch
 	refs    int  // how many readers are copying, plus one for the stream
@@ -216,7 +216,7 @@ type stream struct {
 	// with mu held.
 	src   *origin
 	piece int       // number of bytes to read at once
-	asked time.Time // when it last began to read from, or open, the source
+	asked time.Time // when the stream last began to open the source or to read from it
 }
 
 // lose removes a fetch from its object, and frees its memory if nobody uses it. The caller holds

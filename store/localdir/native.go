@@ -27,7 +27,7 @@ func Machine() *Dir {
 }
 
 // A systemRoot looks names up as the system does, starting at the machine's root or at the
-// directory path. An [os.Root] would need permission to read each directory on the way, while the
+// directory `path`. An [os.Root] would need permission to read each directory on the way, while the
 // system requires only permission to search it.
 type systemRoot struct{ path string }
 

@@ -133,7 +133,7 @@ func (m *makers) heir(dir string) *dirUpload {
 }
 
 // unmakeParents removes the directories that the upload made, if they are empty. If another upload
-// needs them, that one becomes responsible for them instead. Before unmakeParents is called, the
+// needs them, that upload becomes responsible for them instead. Before unmakeParents is called, the
 // upload's own file has been published or removed.
 func (u *dirUpload) unmakeParents() {
 	if !u.c.Parents {

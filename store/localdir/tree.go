@@ -90,7 +90,7 @@ func (d *Dir) sweepDir(ctx context.Context, name string) (removed bool) {
 	return removed
 }
 
-// removeIf removes a file if it is still the one that was describes: see [store.RemoveIf].
+// removeIf removes a file if it is still the file that `was` describes: see [store.RemoveIf].
 func (d *Dir) removeIf(ctx context.Context, name string, was fs.FileInfo) error {
 	fi, err := d.lstat(ctx, name)
 	if err == nil && fi.IsDir() {

@@ -35,7 +35,7 @@ func (u *dirUpload) cutBehind(n int64) error {
 }
 
 // resize cuts the temporary file to n bytes, or extends it with zeros. Most files have that size
-// already: then the only system call is fstat, which is cheaper.
+// already: then the only system call is fstat, which is cheaper than ftruncate.
 func (u *dirUpload) resize(n int64) error {
 	return u.call("truncate", func() error {
 		if fi, err := u.file.Stat(); err == nil && fi.Size() == n {

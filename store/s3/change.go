@@ -23,8 +23,8 @@ const (
 	removeBatch = 1000
 )
 
-// lacks returns an error that S3 does not support an operation or, if the name is invalid, an error
-// that says so.
+// lacks returns an error that says that S3 does not support an operation or, if the name is invalid,
+// that it is invalid.
 func (s *Store) lacks(ctx context.Context, name, text string) error {
 	if _, err := s.key(ctx, name); err != nil {
 		return err

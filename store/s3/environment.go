@@ -167,7 +167,7 @@ func CredentialServers() []string {
 	return variables("AWS_CONTAINER_CREDENTIALS_FULL_URI", "AWS_EC2_METADATA_SERVICE_ENDPOINT")
 }
 
-// variables returns the values of those of the environment variables that are set.
+// variables returns the values of the given environment variables, without those that are not set.
 func variables(names ...string) (values []string) {
 	for _, name := range names {
 		if v := os.Getenv(name); v != "" {

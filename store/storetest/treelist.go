@@ -75,7 +75,7 @@ func testOpenDir(t *testing.T, tr store.Tree) {
 	}
 	mkdir(t, tr, "d")
 	var want []string
-	for i := range 600 { // more than are read at a time
+	for i := range 600 { // more entries than a store reads at a time
 		name := fmt.Sprintf("f%03d", i)
 		if i%100 == 0 {
 			mkdir(t, tr, "d/"+name)

@@ -141,7 +141,7 @@ func renameKinds(t *testing.T, tr store.Tree, dir, from, to string, replace bool
 		wantNil(t, "Rename", err)
 	case !replace, isDir(from) != isDir(to), to == "full directory":
 		wantError(t, "Rename", err, fs.ErrExist)
-	case isDir(to): // if the system supports that
+	case isDir(to): // some systems cannot replace a directory
 		if err != nil {
 			wantError(t, "Rename", err, fs.ErrExist)
 		}

@@ -227,7 +227,7 @@ func testTreeErrors(t *testing.T, tr store.Tree) {
 	before := Snapshot(t, tr)
 	for what, op := range named(t.Context(), tr) {
 		if what == "rename to" && store.CapabilitiesOf(tr).ImpliedDirs {
-			continue // the upload makes the directory
+			continue // in such a store, the directory need not exist
 		}
 		err := op("some-directory/some-name")
 		if errors.Is(err, errors.ErrUnsupported) {
