@@ -11,11 +11,11 @@ import (
 
 // These constants limit an entry.
 const (
-	maxEntryFile = 16 << 10 // bytes of a file in loader/entries
-	maxTitle     = 100      // bytes of a title that are shown; the rest is cut off
-	maxPath      = 255      // bytes of a file's name
+	maxEntryFile = 16 << 10 // largest size of a file in loader/entries, in bytes
+	maxTitle     = 100      // how many bytes of a title are shown; the rest is cut off
+	maxPath      = 255      // longest name of a file, in bytes
 	maxInitrds   = 8
-	maxOptions   = 2048 // bytes of a kernel's command line; the limit of Linux on x86 and arm64
+	maxOptions   = 2048 // longest command line of a kernel, in bytes; the limit of Linux on x86 and arm64
 )
 
 // An Entry describes a system to boot: a kernel, its initrds, and its command line.

@@ -21,7 +21,7 @@ type Kind string
 
 // The kinds. A hook can choose any of the first six.
 const (
-	Uploaded   Kind = "uploaded"   // a file was received and has its name
+	Uploaded   Kind = "uploaded"   // a file was received completely, and has its final name
 	Downloaded Kind = "downloaded" // a file, or the requested part of it, was sent completely
 	// Failed means that a transfer failed after it began, or could not begin because of a fault on
 	// our side.

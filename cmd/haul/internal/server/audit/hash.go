@@ -26,7 +26,7 @@ const (
 	// maxHashes is how many files may wait until they are hashed.
 	maxHashes = 1 << 14
 
-	hashBuffer = 256 << 10 // bytes read at a time
+	hashBuffer = 256 << 10 // how many bytes of a file are read at a time
 
 	// hashGrace is how long the server continues to hash waiting files when it shuts down.
 	hashGrace = 5 * time.Second

@@ -57,7 +57,7 @@ func newFamilies() families {
 		unlisted: prometheus.NewCounter(prometheus.CounterOpts{
 			Namespace: namespace, Name: "transfers_unlisted_total", Help: "Transfers for which the list of those under way had no room.",
 		}),
-		packets: [...]*prometheus.CounterVec{ // an array, so that the code does not compile if one is missing
+		packets: [...]*prometheus.CounterVec{ // an array, so that the code does not compile if a metric is missing
 			packets("packets_sent_total", "Datagrams sent by transfers that have ended, those sent again included."),
 			packets("resends_total", "Datagrams of those sent that had been sent before."),
 			packets("duplicates_total", "Datagrams received that had come before."),

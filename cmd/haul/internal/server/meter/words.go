@@ -24,7 +24,7 @@ const (
 	Done        Result = "done"
 	Unconfirmed Result = "unconfirmed"   // everything was sent, but the last acknowledgement did not arrive
 	Probe       Result = "probe"         // the peer wanted only the size of the file
-	Refused     Result = "refused"       // we refused it before any data was sent
+	Refused     Result = "refused"       // this side refused the transfer before any data was sent
 	PeerEnded   Result = "ended by peer" // the peer aborted the transfer, and said so
 	PeerSilent  Result = "peer silent"   // the peer stopped answering, or the path to it failed
 	Replaced    Result = "replaced"      // the peer began the same transfer again

@@ -161,14 +161,14 @@ func (cfg *Config) checkCongestion(m *mistakes) {
 }
 
 const (
-	leastMemory = 1 << 20 // in bytes; enough for some transfers with any block size
+	leastMemory = 1 << 20 // smallest TFTP.Memory, in bytes; enough for some transfers with any block size
 	mostMemory  = 1 << 40
 
-	leastRate = 1 << 10 // in bytes a second; a slower transfer would look as if it hung
+	leastRate = 1 << 10 // smallest rate limit, in bytes a second; a slower transfer would look as if it hung
 	mostRate  = 1 << 40
 
 	mostTransfers = 1 << 20
-	mostRequests  = 1 << 20 // TFTP requests a second
+	mostRequests  = 1 << 20 // largest TFTP.Rate, in requests a second
 	// MaxLoops is the maximum of [TFTP.Loops].
 	MaxLoops = 1024
 )

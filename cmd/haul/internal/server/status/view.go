@@ -19,7 +19,7 @@ import (
 const (
 	maxRows        = 200 // maximum rows of the table of transfers, and of the table of machines
 	maxFailureRows = 100
-	maxShownName   = 80 // in characters
+	maxShownName   = 80 // longest file name that is shown in full, in characters
 
 	// slots is the number of parts that the table splits the hour into, and slotSamples is the
 	// number of samples in each part.

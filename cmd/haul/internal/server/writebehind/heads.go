@@ -4,12 +4,12 @@ import "encoding/binary"
 
 // Constants of HTTP/2 (RFC 9113 §3.4, §4.1, §6.2, §6.10).
 const (
-	prefaceSize = 24 // the client's connection preface
+	prefaceSize = 24 // size of the client's connection preface, in bytes
 	frameHead   = 9
 
 	headersFrame      = 1
 	continuationFrame = 9
-	endHeaders        = 4 // a flag of both frame types
+	endHeaders        = 4 // the flag END_HEADERS of HEADERS and CONTINUATION frames
 )
 
 // heads parses the frames that a client sends, to detect whether a request header has begun and is

@@ -54,7 +54,7 @@ func (p packet) text() string {
 	return s
 }
 
-const maxShown = 160 // bytes of a packet that a finding quotes
+const maxShown = 160 // how many bytes of a packet a finding quotes
 
 // printable replaces bytes that could control a terminal.
 func printable(b []byte) string {

@@ -31,8 +31,8 @@ import (
 
 // Bounds of a [Load].
 const (
-	MaxConcurrency = 10_000  // transfers at once
-	MaxNames       = 1 << 20 // different file names
+	MaxConcurrency = 10_000  // largest number of transfers at once
+	MaxNames       = 1 << 20 // largest number of different file names
 	MaxLoops       = 64
 
 	// DefaultTimeout is how long one transfer may take.

@@ -9,12 +9,12 @@ import (
 // The bounds of a map file. [Parse] refuses a file that exceeds one.
 const (
 	MaxFile  = 1 << 20  // largest file, in bytes
-	MaxRules = 4096     // most rules in a file
+	MaxRules = 4096     // largest number of rules in a file
 	maxLine  = 16 << 10 // longest line in bytes, as in tftp-hpa 5.2
 
 	maxTotalSize = 1 << 18 // approximate size of all regexes of a file together, in instructions
 
-	maxFaults = 20 // number of faulty lines that an error reports
+	maxFaults = 20 // how many faulty lines an error reports
 )
 
 // A SyntaxError is a line of a map file that cannot be used.
