@@ -86,8 +86,8 @@ type extent struct {
 }
 
 // newUploadBlock returns an empty block for an upload that announces size bytes. It fails if these
-// bytes would not fit now, but charges nothing for them until something is written, since a client can
-// announce any size.
+// bytes would not fit now, but charges nothing for them until something is written, since a client
+// can announce any size.
 func newUploadBlock(b *budget, size int64) (*block, error) {
 	if err := b.fits(size); err != nil {
 		return nil, err

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// canMap says that mapped memory is supported. mremap grows a mapping by moving page
-// tables, without copying any bytes.
+// canMap says that mapped memory is supported. mremap grows a mapping by moving page tables,
+// without copying any bytes.
 const canMap = true
 
 // hugeAbove is the size, in bytes, from which a mapping asks for huge pages, because faulting

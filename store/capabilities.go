@@ -72,8 +72,8 @@ type Capabilities struct {
 	Clone func(ctx context.Context, to Upload, from File, copied func(n int64)) (int64, error)
 
 	// Match compares the data that an earlier upload left with the source, and returns the number
-	// of bytes from the start that are the same. It is for a Store that cannot read that data but can
-	// get hashes of it, and whose Resumed therefore returns 0.
+	// of bytes from the start that are the same. It is for a Store that cannot read that data but
+	// can get hashes of it, and whose Resumed therefore returns 0.
 	Match func(ctx context.Context, u Upload, source io.ReaderAt) (int64, error)
 
 	// Distance describes the path to the store's server; it is nil for a local store.
@@ -137,8 +137,8 @@ func CapabilitiesOf(s Store) Capabilities {
 // changed.
 var ErrChanged = errors.New("the file has been replaced or changed")
 
-// RemoveIf removes the file of that name if was still describes it; otherwise it returns
-// [ErrChanged]. If the name is a symbolic link, was may describe the link's target instead, with
+// RemoveIf removes the file of that name if `was` still describes it; otherwise it returns
+// [ErrChanged]. If the name is a symbolic link, `was` may describe the link's target instead, with
 // the same size and time of modification. The caller must keep the file open: otherwise a new file
 // could get its inode number. For a store without Remove, RemoveIf returns errors.ErrUnsupported.
 //

@@ -19,9 +19,9 @@ const maxFoldDepth = 64
 // in another case. FoldCase returns an error if the [Capabilities] of s do not include ReadDir. The
 // result has ReadDir too.
 //
-// A name is matched element by element. An exact match wins; without an exact match, the first match
-// in byte order wins. Names are compared by [strings.EqualFold]: letter by letter, so a composed Unicode
-// letter does not match its decomposed form.
+// A name is matched element by element. An exact match wins; without an exact match, the first
+// match in byte order wins. Names are compared by [strings.EqualFold]: letter by letter, so a
+// composed Unicode letter does not match its decomposed form.
 //
 // Create matches names too: an upload replaces the file that a read of the same name would return,
 // and an exclusive upload fails if there is such a file. Commit, however, checks only the exact

@@ -31,8 +31,8 @@ var _ Tree = (*memStore)(nil)
 // bytes for each name in it.
 //
 // If others are reading a file, OpenFile for writing copies it, and the readers keep the content
-// that they opened. From then on, readers and writers of the new copy wait for each other, and while the file
-// grows it may be charged twice its length.
+// that they opened. From then on, readers and writers of the new copy wait for each other, and
+// while the file grows it may be charged twice its length.
 //
 // On Linux, files of 256 KiB and more are not on the garbage-collected heap, but in mappings, which
 // can grow without a copy. They are charged in whole pages. ErrNoSpace is also returned if the
@@ -136,8 +136,8 @@ func (m *memStore) Create(ctx context.Context, name string, c Create) (Upload, e
 	return &memUpload{name: name, publish: publish, block: b}, nil
 }
 
-// place returns the position in the tree for a new file of that name, and the file's permission bits.
-// It returns an error if the file may not have that name. The caller holds mu.
+// place returns the position in the tree for a new file of that name, and the file's permission
+// bits. It returns an error if the file may not have that name. The caller holds mu.
 func (m *memStore) place(name string, c Create) (memPlace, fs.FileMode, error) {
 	p, err := m.root.walk(name, !c.Exclusive)
 	switch {

@@ -197,9 +197,9 @@ func isUnfinished(name string) bool {
 }
 
 // Finished returns t without the files that SFTP clients of haul are uploading, and without the
-// records of these uploads. Such names are not listed, and using them returns [fs.ErrNotExist]. It
-// is for users who only read: a user who sees such a name could claim the upload as their own. Uploads
-// by other means are never visible before they are finished.
+// records of these uploads. Such names are not listed, and using them returns [fs.ErrNotExist]. Finished
+// is for users who only read: a user who sees such a name could claim the upload as their own.
+// Uploads by other means are never visible before they are finished.
 //
 // Files can be created and removed. Every other change returns [fs.ErrPermission].
 func Finished(t Tree) Tree { return visible{refusing{t, errVisible}, isUnfinished, rules.ErrReserved} }

@@ -96,8 +96,8 @@ func (i identity) id() string {
 	return hex.EncodeToString(h.Sum(nil)[:idLen])
 }
 
-// isObjectName reports whether the cache may have created an entry with the name dir in the directory
-// objects.
+// isObjectName reports whether the cache may have created an entry with the name dir in the
+// directory objects.
 func isObjectName(dir string) bool {
 	sum, err := hex.DecodeString(dir)
 	return err == nil && len(sum) == idLen || strings.HasPrefix(dir, doomedPrefix)

@@ -171,8 +171,8 @@ func (o *object) fetch(ctx context.Context, s *stream, t *fetch) {
 }
 
 // leaveTo leaves a fetch to the other streams of the object if stream s could not open the source.
-// The version that the other streams are still reading may no longer exist at the source. It returns false
-// if there are no other streams, or if s did open the source.
+// The version that the other streams are still reading may no longer exist at the source. It
+// returns false if there are no other streams, or if s did open the source.
 func (o *object) leaveTo(s *stream, t *fetch) bool {
 	o.c.mu.Lock()
 	defer o.c.mu.Unlock()

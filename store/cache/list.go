@@ -24,8 +24,8 @@ type Object struct {
 // List calls each for every object of the cache in dir, in no particular order. It calls foreign
 // for every file and directory in dir that the cache did not create, with its name relative to dir.
 // swept means that the entry is among the blocks, so a server that uses the cache removes it at the
-// start; until then the entry does not count toward the size. List, [Verify] and [Clear] never remove
-// such files. The cache may be in use.
+// start; until then the entry does not count toward the size. List, [Verify] and [Clear] never
+// remove such files. The cache may be in use.
 func List(ctx context.Context, dir string, each func(Object) error, foreign func(name string, swept bool)) error {
 	return walk(ctx, dir, func(_ *disk, _ string, o Object, _ []foundBlock) error { return each(o) }, foreign)
 }

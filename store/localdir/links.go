@@ -40,8 +40,8 @@ func (r dirRoot) try(name string, final bool, f func(name string) error) error {
 	return f(meant)
 }
 
-// resolve returns a name without links that leads to the same file as name. Elements that
-// do not exist are left unchanged. A "/." at the end, which requires a directory, is kept.
+// resolve returns a name without links that leads to the same file as name. Elements that do not
+// exist are left unchanged. A "/." at the end, which requires a directory, is kept.
 func (r dirRoot) resolve(name string, final bool) (string, error) {
 	at, links := "", 0
 	rest, dot := strings.CutSuffix(name, "/.")

@@ -47,8 +47,8 @@ func checkMovable(ctx context.Context, name string) error {
 }
 
 // resolve opens the directory of a file that is to be written, and returns that directory and the
-// file's name in it. With follow, it follows symbolic links at the end of name. The caller must close dir,
-// unless there is an error.
+// file's name in it. With follow, it follows symbolic links at the end of name. The caller must
+// close dir, unless there is an error.
 func (d *Dir) resolve(name string, follow bool) (dir directory, base string, err error) {
 	for range maxLinks + 1 {
 		parent, base := path.Split(name)

@@ -263,8 +263,8 @@ func (k *resumableUpload) note(off int64, n int) bool {
 	return k.written.prefix-k.saved >= k.store.checkpoint && k.broken == nil
 }
 
-// rewrite overwrites data. If the checkpoint covers that data, the checkpoint is moved back first, as it
-// must not cover data that is not durable.
+// rewrite overwrites data. If the checkpoint covers that data, the checkpoint is moved back first,
+// as it must not cover data that is not durable.
 func (k *resumableUpload) rewrite(p []byte, off int64) (int, error) {
 	k.checking.Lock()
 	defer k.checking.Unlock()

@@ -141,7 +141,8 @@ func (d *Dir) birth(name string) store.Birth {
 }
 
 // maxExtras is the largest total size, in bytes, of the names of a file's extended attributes, and
-// the largest size of each value. Files with larger attributes are not compared, and count as different.
+// the largest size of each value. Files with larger attributes are not compared, and count as
+// different.
 const maxExtras = 4 << 10
 
 // sameExtras reports whether two files have the same extended attributes, including access lists.

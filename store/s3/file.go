@@ -163,7 +163,8 @@ func (f *file) Location() store.Location { return store.Location{Path: f.c.url(f
 
 // Hash returns the MD5 of the whole file, if the ETag is the MD5. If the file was opened from a
 // listing and not read yet, Hash has to ask the server whether the ETag is the MD5. If algorithms
-// do not include "md5", Hash asks for the SHA-256 or the SHA-1, which the server stores for some uploads.
+// do not include "md5", Hash asks for the SHA-256 or the SHA-1, which the server stores for some
+// uploads.
 func (f *file) Hash(ctx context.Context, off, n int64, algorithms ...string) (string, []byte, error) {
 	if off == 0 && n == f.info.size && !slices.Contains(algorithms, "md5") {
 		return f.checksum(ctx, algorithms)
