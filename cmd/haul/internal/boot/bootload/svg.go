@@ -16,8 +16,9 @@ const (
 	svgPoints            = 400 // largest number of points of a curve
 )
 
-// WriteSVG draws two curves over the time span: machines switched on, and machines up. on and up
-// hold these times since the start, sorted.
+// WriteSVG draws two curves over the time span: how many machines were switched on, and how many
+// were up. on and up hold the times at which machines were switched on and came up, since the
+// start, sorted.
 func WriteSVG(out io.Writer, on, up []time.Duration, machines int, span time.Duration) error {
 	span = max(span, time.Millisecond)
 	x := func(at time.Duration) float64 {

@@ -135,8 +135,8 @@ func dirEntry(dir, prefix string, names []string) (Entry, bool) {
 	return e, len(e.Linux) <= maxPath && len(e.Initrds[0]) <= maxPath
 }
 
-// only returns the only name for which is returns true. If there is no such name, or several, ok is
-// false.
+// only returns the only name for which `is` returns true. If there is no such name, or several, ok
+// is false.
 func only(names []string, is func(string) bool) (found string, ok bool) {
 	for _, name := range names {
 		if is(strings.ToLower(name)) {

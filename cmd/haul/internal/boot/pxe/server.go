@@ -24,7 +24,7 @@ type Arrival struct {
 	Unicast bool
 
 	// Server is this server's address on that interface, or the address that clients must use
-	// instead. URLs in the answer contain it too.
+	// instead. The answer names it, and URLs in the answer contain it.
 	Server dhcp.Addr
 }
 

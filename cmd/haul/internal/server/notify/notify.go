@@ -35,7 +35,7 @@ type Settings struct {
 // Wanted reports whether the actions of clients are recorded or trigger hooks.
 func (s *Settings) Wanted() bool { return s.Audit != "" || len(s.Hooks) > 0 }
 
-// Check checks the settings without opening anything. It calls when for each check, with the
+// Check checks the settings without opening anything. It calls `when` for each check, with the
 // result, the setting and a message.
 func (s *Settings) Check(when func(wrong bool, setting failure.Flag, format string, args ...any)) {
 	when(len(s.Hooks) > 0 && !hooks.Supported, "hook", "%s: this system has no hooks", failure.Flag("hook"))

@@ -17,7 +17,7 @@ import (
 // that long.
 const Patience = time.Minute
 
-// Eventually waits until the function is returns true. what describes that condition, for the
+// Eventually waits until the function `is` returns true. what describes that condition, for the
 // failure.
 func Eventually(t *testing.T, what string, is func() bool) {
 	t.Helper()

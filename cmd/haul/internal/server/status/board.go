@@ -141,8 +141,8 @@ func (b *Board) totals(each func(t *meter.Snapshot, at int)) []sample {
 		}
 	}
 	for at := range totals {
-		// A transfer that ends while the sums are taken may be missing in both. The next sums will
-		// contain it.
+		// A transfer that ends while the sums are taken may be missing both among the transfers
+		// under way and among the ended ones. The next sums will contain it.
 		c := &b.counts[at]
 		c.most = max(c.most, totals[at].bytes)
 		totals[at].bytes = c.most

@@ -251,7 +251,7 @@ func (w *flow) fromClient(b []byte, from netip.AddrPort) {
 
 // The functions below help to write lies.
 
-// refuse answers with an ERROR each request for which when returns true.
+// refuse answers with an ERROR each request for which `when` returns true.
 func refuse(code transfer.ErrorCode, when func(q *ask) bool) func(*flow, *ask) bool {
 	return func(f *flow, q *ask) bool {
 		if when(q) {
@@ -262,12 +262,12 @@ func refuse(code transfer.ErrorCode, when func(q *ask) bool) func(*flow, *ask) b
 	}
 }
 
-// swallow drops each request for which when returns true.
+// swallow drops each request for which `when` returns true.
 func swallow(when func(q *ask) bool) func(*flow, *ask) bool {
 	return func(_ *flow, q *ask) bool { return !when(q) }
 }
 
-// strip removes those options for which when returns true.
+// strip removes those options for which `when` returns true.
 func strip(when func(name string) bool) func(*flow, *ask) bool {
 	return func(_ *flow, q *ask) bool {
 		var kept []string

@@ -47,12 +47,12 @@ func scramble(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// Pattern returns a file of size bytes of haul's test content, which is the same on every machine and
-// depends only on the offset.
+// Pattern returns a file of `size` bytes of haul's test content, which is the same on every machine
+// and depends only on the offset.
 func Pattern(size int64) *io.SectionReader { return io.NewSectionReader(patternFile{}, 0, size) }
 
-// WriteFiles writes files of size bytes of test content into a directory. In name, "{}" stands for the
-// number of the file, from 0.
+// WriteFiles writes files of `size` bytes of test content into a directory. In name, "{}" stands
+// for the number of the file, from 0.
 func WriteFiles(dir, name string, count int, size int64) error {
 	for i := range count {
 		if err := writeFile(filepath.Join(dir, strings.ReplaceAll(name, placeholder, strconv.Itoa(i))), size); err != nil {
