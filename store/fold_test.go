@@ -44,7 +44,7 @@ func TestFoldCaseNames(t *testing.T) {
 		{"f", "f"},
 		{"F", "f"},
 		{"boot/menu", "boot/menu"},
-		{"BOOT/KERNEL", "Boot/Kernel"}, // Boot comes before boot
+		{"BOOT/KERNEL", "Boot/Kernel"}, // Boot is before boot in byte order
 		{"BOOT/X86/VMLINUZ", "Boot/x86/vmlinuz"},
 		{"BOOT/MENU", ""},   // it is in boot, not in Boot
 		{"boot/kernel", ""}, // boot exists with exactly this name

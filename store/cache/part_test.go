@@ -11,8 +11,8 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// When a cache is closed, blocks are closed when their last reader leaves, unless another reader
-// has taken the block in between.
+// After a cache is closed, the file of a block is closed when the block's last reader leaves, unless
+// another reader has begun to use the block just then.
 func TestNextReaderAtClose(t *testing.T) {
 	_, f := warm(t, 100)
 	o := f.(*file).o

@@ -17,7 +17,7 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// A run is as many TFTP blocks as one message holds.
+// A run is a series of runBlocks TFTP blocks of blockSize bytes, as many as one message holds.
 const runBlocks, blockSize = 44, 1428
 
 // openRun returns a file of the size of a run, and buffers for it.

@@ -228,8 +228,8 @@ func TestParentsShared(t *testing.T) {
 	wantEntries(t, filepath.Join(dir, "other"), "mine")
 }
 
-// If several uploads into new directories all fail, the last one removes the directories, whichever
-// that is. If one succeeds, its directories stay.
+// If several uploads into new directories all fail, the upload that fails last removes the
+// directories. If one succeeds, its directories stay.
 func TestParentsOfMany(t *testing.T) {
 	names := []string{"a/b/c/f", "a/b/g", "a/b/c/h", "a/d/i"}
 	orders := [][]int{{0, 1, 2, 3}, {3, 2, 1, 0}, {0, 2, 3, 1}, {1, 3, 0, 2}, {2, 0, 1, 3}}

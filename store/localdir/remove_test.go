@@ -94,7 +94,7 @@ func TestRemoveIfCreatedAgain(t *testing.T) {
 // created while another one is being put back.
 func TestRemoveIfReplaced(t *testing.T) {
 	for name, test := range map[string]struct {
-		at   []func(path string) error // before each rename, or before the link that takes its place
+		at   []func(path string) error // functions to call before each rename, or before the link that replaces the rename
 		want string
 	}{
 		"file": {[]func(string) error{func(path string) error {

@@ -178,8 +178,8 @@ func TestResumeByOthers(t *testing.T) {
 	mine := resumable(t, d, "f", 0)
 	writePiece(t, mine, data, 0, 500)
 
-	// While the upload is under way, the same user cannot resume it. Other users can begin one, and
-	// the same user can do so elsewhere.
+	// While the upload is under way, the same user cannot resume it. Other users can begin an
+	// upload of the same name, and the same user can begin one under another name.
 	_, err := d.Create(t.Context(), "f", store.Create{Resume: "me"})
 	wantError(t, "Create of an upload under way", err, store.ErrBusy)
 	for _, c := range []store.Create{{Resume: "you"}, {}} {

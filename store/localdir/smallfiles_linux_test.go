@@ -206,9 +206,9 @@ func TestSmallFilesKeepPermissions(t *testing.T) {
 	})
 }
 
-// A file that changes while it is opened is not kept. If the change was one of permissions, the
-// state after it does not mean that the file may be opened again. Once the file stays unchanged, it
-// is kept. Here the change is one of a time, which does not depend on the kernel's clock.
+// A file that changes while it is opened is not kept. If its permissions changed, the state after
+// the change does not mean that the file may be opened again. Once the file stays unchanged, it
+// is kept. This test changes a time, which does not depend on the kernel's clock.
 func TestSmallFilesThatChangeMeanwhile(t *testing.T) {
 	d, path, opened := smallDir(t, 10)
 	write(t, filepath.Join(path, "f"), "x")
@@ -400,8 +400,8 @@ func TestSmallFileAllocations(t *testing.T) {
 	}
 }
 
-// BenchmarkSmallFile adds a reader to a file that is kept open, without the work of the kernel:
-// looking up the name, and reading.
+// BenchmarkSmallFile adds a reader to a file that is kept open. It leaves out the work of the kernel,
+// which looks up the name and reads.
 func BenchmarkSmallFile(b *testing.B) {
 	path := filepath.Join(b.TempDir(), "f")
 	if err := os.WriteFile(path, nil, 0o644); err != nil {

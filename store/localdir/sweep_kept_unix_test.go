@@ -52,7 +52,7 @@ func dieUploading(t *testing.T, dir string, recorded bool) (data, checkpoint str
 	return data, checkpoint
 }
 
-// diesUploading is the part of dieUploading for the process that dies. In the other process it
+// diesUploading is the part of dieUploading for the process that dies. In the parent process it
 // returns false.
 func diesUploading(t *testing.T) bool {
 	arg := os.Getenv(childEnv)
