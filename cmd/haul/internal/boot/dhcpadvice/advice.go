@@ -61,8 +61,8 @@ func colons(b []byte) string {
 	return s.String()
 }
 
-// about returns lines that explain the configuration. others names the settings for boot files that
-// the administrator must remove.
+// about returns lines that explain the configuration. The argument others names the settings for
+// boot files that the administrator must remove.
 func (a *advice) about(kind, others string) []string {
 	lines := []string{
 		"Boot files for boot clients, as \"haul boot\" offers them: from haul boot --advise " + kind + ".",

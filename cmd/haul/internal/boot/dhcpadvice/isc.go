@@ -93,7 +93,7 @@ func (a *advice) iscCondition(o Offering) string {
 	return strings.Join(appendAny(all, any), "\n  and ")
 }
 
-// appendAny appends a condition that is true if at least one of the conditions in any is true.
+// appendAny appends a condition that is true if at least one of the conditions in `any` is true.
 func appendAny(all, any []string) []string {
 	switch len(any) {
 	case 0:

@@ -93,9 +93,9 @@ func AskBoot(ctx context.Context, k Kind, by Interface, mac dhcp.MAC, server net
 	})
 }
 
-// collect sends a packet, and collects matching answers until the time is over or limit answers
-// have arrived. Until the first answer, it repeats the packet. After that it does not, because a
-// server may answer the same machine differently the second time.
+// collect sends a packet, and collects matching answers until the time `wait` is over or `limit`
+// answers have arrived. Until the first answer, it repeats the packet. After that it does not,
+// because a server may answer the same machine differently the second time.
 func collect(ctx context.Context, s *socket, wait time.Duration, limit int, send func() error, fits func(*dhcp.Packet, arrival) bool) (offers []Offer, err error) {
 	again := time.Now()
 	end := again.Add(wait)

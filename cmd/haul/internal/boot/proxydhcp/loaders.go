@@ -23,7 +23,7 @@ var loaderNames = map[pxe.Arch][]string{
 }
 
 // findLoaders searches a store for the boot file of each architecture. If the search fails for some
-// architectures, it returns an error, and for these architectures the boot files in before.
+// architectures, it returns an error, and for these architectures the boot files in `before`.
 func findLoaders(ctx context.Context, files store.Store, before map[pxe.Arch]string) (found map[pxe.Arch]string, failed error) {
 	found = map[pxe.Arch]string{}
 	for arch, names := range loaderNames {

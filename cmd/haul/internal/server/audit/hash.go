@@ -157,9 +157,9 @@ func (h *Hasher) sum(one hashing, buf []byte) (activity.Sum, error) {
 	return activity.Sum(hex.EncodeToString(hash.Sum(nil))), nil
 }
 
-// written reports whether the content of a file may have changed since the given time. before is
-// the file's state at that time, now its present state. A changed modification time alone proves
-// nothing: after the upload, a client may set it to a time in the past.
+// written reports whether the content of a file may have changed since the given time. The argument
+// before is the file's state at that time, and now is its present state. A changed modification
+// time alone proves nothing: after the upload, a client may set it to a time in the past.
 func written(before, now fs.FileInfo, since time.Time) bool {
 	const clock = time.Second // timestamps of files may be this much behind the clock
 	return !now.ModTime().Equal(before.ModTime()) && now.ModTime().After(since.Add(-clock))

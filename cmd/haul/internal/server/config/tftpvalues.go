@@ -111,8 +111,8 @@ func parseClientRule(s string) (word string, networks []netip.Prefix, err error)
 }
 
 // hides reports whether a rule for networks makes a rule for some of the later networks useless.
-// which is the first later network that is covered; it is "" if the earlier rule applies to all
-// clients. An empty list means all networks.
+// The result which is the first later network that is covered; it is "" if the earlier rule applies
+// to all clients. An empty list means all networks.
 func hides(networks, later []netip.Prefix) (which string, hidden bool) {
 	if len(networks) == 0 {
 		return "", true

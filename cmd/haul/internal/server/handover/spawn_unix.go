@@ -128,8 +128,8 @@ func activated() (files []*os.File) {
 	return files
 }
 
-// serve handles the requests of a server until the server closes the line. as is the server, or nil
-// if this process did not start it.
+// serve handles the requests of a server until the server closes the line. The argument as is the
+// server, or nil if this process did not start it.
 func (s *spawnState) serve(line *net.UnixConn, as *spawned) {
 	defer line.Close()
 	var last *spawned // the child that was started most recently for this server

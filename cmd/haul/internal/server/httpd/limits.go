@@ -35,8 +35,8 @@ const (
 
 // bounds divides HTTP's share of the descriptors. conns is how many connections each port may have,
 // small is how many small files are kept open, and open is how many requests with open files all
-// ports together may have. each is the number of descriptors that a request takes. An HTTP/2
-// connection carries many requests, so connections and requests are bounded separately.
+// ports together may have. The argument each is the number of descriptors that a request needs. An
+// HTTP/2 connection carries many requests, so connections and requests are bounded separately.
 func bounds(cfg *settings.Config, limit, each int) (conns, small, open int) {
 	share := service.Share(cfg, limit)
 	share -= min(service.SpareDescriptors, share/2)

@@ -147,7 +147,8 @@ func (p *Process) Close() error {
 	return nil
 }
 
-// awaitEnd waits for at most limit until the program exits, and reports whether it has exited.
+// awaitEnd waits until the program exits, but at most for the time `limit`. It reports whether the
+// program has exited.
 func (p *Process) awaitEnd(limit time.Duration) bool {
 	if limit <= 0 {
 		return false

@@ -229,7 +229,7 @@ func appendExtra(b []byte, n int) []byte {
 	return append(b, " too many)"...)
 }
 
-// appendQuoted appends at most limit bytes of s as a Go string in ASCII, followed by dots if s is
+// appendQuoted appends at most `limit` bytes of s as a Go string in ASCII, followed by dots if s is
 // longer. It escapes all bytes beyond ASCII, even letters, because a terminal without UTF-8 may
 // interpret a part of a letter as a control character.
 func appendQuoted(b, s []byte, limit int) []byte {
