@@ -31,8 +31,8 @@ func isc(a *advice) string {
 		word = "elsif"
 	}
 	var host dhcp.MAC
-	// A machine that has a rule of its own gets nothing else, so this condition ends the chain for
-	// it.
+	// A machine that has a rule of its own must not match the conditions for other machines. So the
+	// chain for it ends with a condition that matches only this machine.
 	last := func() {
 		if host != (dhcp.MAC{}) {
 			when(iscHost(host))

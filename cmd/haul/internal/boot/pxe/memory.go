@@ -21,14 +21,15 @@ type Memory struct {
 	File   string    `json:"file,omitzero"`
 	Form   Form      `json:"form,omitzero"`
 
-	// Which form of answers the machine accepts: see formMemory.
+	// These fields record which form of answers the machine accepts: see formMemory.
 	Tried   Form      `json:"tried,omitzero"`
 	Tries   uint8     `json:"tries,omitzero"`
 	Proven  bool      `json:"proven,omitzero"`
 	XID     uint32    `json:"xid,omitzero"`
 	Offered time.Time `json:"offered,omitzero"`
 
-	// When an iPXE that lacks a feature was sent to a better one: see chainMemory.
+	// These fields record when an iPXE that lacks a feature was sent to a better one: see
+	// chainMemory.
 	ChainXID uint32    `json:"chain_xid,omitzero"`
 	Chained  time.Time `json:"chained,omitzero"`
 

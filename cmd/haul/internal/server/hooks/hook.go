@@ -31,7 +31,7 @@ import (
 
 // These constants bound hooks.
 const (
-	// DefaultTimeout is how long a hook may take.
+	// DefaultTimeout is how long a hook may take if its Timeout is 0.
 	DefaultTimeout = 30 * time.Second
 
 	// MaxTimeout is the largest [Hook].Timeout.

@@ -137,7 +137,7 @@ func (cfg *Config) checkNumbers(m *mistakes) {
 	if t.WindowSize == 0 { // check this here, because Options would replace 0 with a default
 		m.add("windowsize", "%s 0: it is 1 to 65535 blocks", flag("windowsize"))
 	} else if err := (transfer.Options{BlockSize: t.BlockSize, Window: t.WindowSize}).Check(); err != nil {
-		// The error begins with the option's name, which is also the setting's.
+		// The error begins with the name of the option, which is also the name of the setting.
 		option, text, _ := strings.Cut(err.Error(), " ")
 		m.add(flag(option), "%s %s", flag(option), text)
 	}
