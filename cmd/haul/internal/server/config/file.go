@@ -170,7 +170,7 @@ func abbreviate(text string) string {
 	return text
 }
 
-// source returns the text of a value as it stands in the file.
+// source describes a value of the file for a message, in TOML syntax. It abbreviates long values.
 func (f *fileReader) source(v *unstable.Node) string {
 	var text string
 	switch v.Kind {

@@ -10,9 +10,9 @@ import (
 const pollEvery = 5 * time.Millisecond
 
 // Finish shuts down a server, beginning with its listener. Connections that were accepted before
-// may receive their answers until grace has passed. A connection is closed after that, or as soon
-// as it is idle. served is closed when Serve has returned, and open returns the number of open
-// connections.
+// may receive their answers until grace has passed. A connection is closed as soon as it is idle,
+// and at the latest when grace has passed. served is closed when Serve has returned, and open
+// returns the number of open connections.
 //
 // [http.Server.Shutdown] is not used, because it closes a connection without an answer if the first
 // request arrives during the shutdown. At a reload, the client would conclude that the server is

@@ -84,7 +84,7 @@ func (f *families) countPackets(c *directionCounts, counts packetCounts) {
 	}
 }
 
-// all returns the collectors that are registered directly. It leaves out bytes, because
+// all returns the collectors that are registered directly. It leaves out the field bytes, because
 // bytesCounter registers and completes that one.
 func (f *families) all() []prometheus.Collector {
 	list := []prometheus.Collector{f.transfers, f.refused, f.live, f.rtt, f.duration, f.size, f.unlisted}
