@@ -229,8 +229,8 @@ func (k *kernel) isStopped() (bool, time.Time) {
 }
 
 // share records that other processes may have the socket open too. It also removes the filter of
-// rawsock.DropSYN, because the previous process may have been killed after it had stopped the
-// socket.
+// rawsock.DropSYN: the previous process may have set it when it stopped the socket, and may have been
+// killed before it removed it.
 func (k *kernel) share() {
 	k.shared = true
 	rawsock.TakeSYN(k.raw)

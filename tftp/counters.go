@@ -33,7 +33,7 @@ type Counters struct {
 	BytesIn, BytesOut     int64 // bytes of their payloads, which are TFTP packets
 
 	Strays    int64 // datagrams that did not belong to any transfer
-	Unsent    int64 // datagrams that the kernel refused to send
+	Unsent    int64 // messages that the kernel refused to send; each may hold several datagrams
 	LinesLost int64 // log lines that were dropped because the log was too slow
 	Crashes   int64 // panics that were caught, each of which ended a transfer or a hook
 
@@ -51,8 +51,8 @@ type totals struct {
 	strays, unsent                           atomic.Int64
 	turnedAway                               [reasons]atomic.Int64
 
-	// This padding keeps the counters of two loops out of one cache line, and out of a pair of
-	// lines that the processor fetches together.
+	// This padding keeps the counters of two loops from sharing a cache line, or a pair of lines
+	// that the processor fetches together.
 	_ [128 - (6+reasons)*8]byte
 }
 

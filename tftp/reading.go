@@ -68,7 +68,8 @@ func (p *spareReadings) take() *reading {
 func (r *reading) prepare(now time.Time, q Request) {
 	r.begin(now, q, sentBucket)
 	if m := &r.shard.memory; !m.isScarce() {
-		// Take the memory first, so that the worker that opens the file also reads it, if it fits.
+		// Take the memory first. The worker that opens the file then also reads it, if the file fits
+		// into that memory.
 		m.take(&r.fetchCost, int64(r.aheadSize()))
 	}
 }
@@ -260,8 +261,8 @@ func (r *reading) aheadSize() int {
 	return minAhead
 }
 
-// readAhead reads at most size bytes of the file from off on, but only what is in memory, for the
-// small blocks of a transfer in lock-step. Without it, a system call for each block would cost a
+// readAhead reads at most size bytes of the file, starting at offset off, but only what is in memory,
+// for the small blocks of a transfer in lock-step. Without it, a system call for each block would cost a
 // tenth of all other work.
 func (r *reading) readAhead(off int64, size int) int {
 	m := &r.shard.memory

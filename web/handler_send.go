@@ -36,7 +36,7 @@ var copyBuffers = sync.Pool{New: func() any { return new([copyBytes]byte) }}
 // A delivery is an exchange that sends a file, or a part of it.
 type delivery struct{ *exchange }
 
-// send sends n bytes of f, from off on.
+// send sends n bytes of f, starting at offset off.
 //
 // A file that the kernel can send must reach the connection unwrapped. Any reader around it, except
 // one io.LimitedReader, would hide it, and the kernel's copy would not be used. So the bytes are

@@ -30,9 +30,10 @@ type info struct {
 
 const settleTime = 2 * time.Second
 
-// unmodifiedSince returns a time for the If-Unmodified-Since condition on an object without an
-// ETag: the last change was before that time, and a later change will not be. It is one second
-// after the last change, because versitygw treats a change at exactly the given time as later.
+// unmodifiedSince returns a time for the If-Unmodified-Since condition on an object without an ETag.
+// It is after the object's last change, and before any later change if the object is settled. It is
+// one second after the last change, because versitygw treats a change at exactly the given time as
+// later.
 func (i info) unmodifiedSince() time.Time { return i.time.UTC().Add(time.Second) }
 
 // errUnsettled says that the object may change without a visible difference, because it has no ETag

@@ -31,7 +31,8 @@ const (
 	keptFrom = 32 << 20
 )
 
-// takeAnew reports whether an upload must start from scratch. It returns true once per Discard.
+// takeAnew reports whether an upload must start from scratch. It returns true once after
+// each Discard.
 func (c *Client) takeAnew(name string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

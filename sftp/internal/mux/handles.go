@@ -73,7 +73,7 @@ type guess struct {
 
 	// Set as answers arrive:
 	open     bool // the OPEN returned the guessed handle
-	answered bool // the FSTAT of the guessed handle was answered; attrs or why holds the answer
+	answered bool // the FSTAT of the guessed handle was answered: attrs holds the answer, or `why` the error
 	attrs    wire.Attrs
 	why      error
 }

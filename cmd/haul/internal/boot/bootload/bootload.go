@@ -292,8 +292,8 @@ func (r *run) left(c *client) {
 	}
 }
 
-// count adds one to the number for a cause. If causes already holds too many different causes, count
-// adds a new cause to the number for otherCauses.
+// count counts one failure under its cause. If causes already holds the most different causes that it
+// may hold, a new cause is counted as one of otherCauses.
 func count(causes map[string]int, cause string) {
 	if _, ok := causes[cause]; !ok && len(causes) >= maxCauses {
 		cause = otherCauses

@@ -23,8 +23,8 @@ type Reporter struct {
 	// Either may be nil.
 	Audit, Hook func(Event)
 
-	// Hash computes the hash of each upload. After that it sets SHA256 of the event, and perhaps
-	// Why, and passes the event to the callback named then. file is the published file, or nil if it
+	// Hash computes the hash of each upload. It then sets the event's SHA256, and Why if the hash
+	// could not be computed, and calls `then` with the event. file is the published file, or nil if it
 	// is not known; Hash closes it. If Hash is nil, no hashes are computed.
 	Hash func(e Event, file *store.Published, then func(Event))
 

@@ -257,8 +257,8 @@ func (s *server) openServices() (err error) {
 	return nil
 }
 
-// keepSecrets returns an error if the server would serve a file that clients must not access. These
-// files are the secrets of the services and those in all.
+// keepSecrets returns an error if the server would serve a file or directory that clients must not
+// access: a secret in the list `all`, or one that a service reports.
 func (s *server) keepSecrets(all []userroots.Secret) error {
 	for _, p := range s.services {
 		all = append(all, p.Secrets()...)

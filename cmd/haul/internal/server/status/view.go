@@ -59,7 +59,7 @@ type row struct {
 	Cells []cell `json:"c"`
 }
 
-// A cell holds a text and a progress in percent. A negative percentage means that there is no
+// A cell holds a text and a progress percentage. A negative percentage means that there is no
 // progress to show.
 type cell struct {
 	Text    string
