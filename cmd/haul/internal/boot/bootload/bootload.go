@@ -292,8 +292,8 @@ func (r *run) left(c *client) {
 	}
 }
 
-// count counts one failure under its cause. If causes already holds the most different causes that it
-// may hold, a new cause is counted as one of otherCauses.
+// count counts one failure under its cause. If causes already holds maxCauses causes, a new one is
+// counted under otherCauses.
 func count(causes map[string]int, cause string) {
 	if _, ok := causes[cause]; !ok && len(causes) >= maxCauses {
 		cause = otherCauses
