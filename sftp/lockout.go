@@ -86,7 +86,7 @@ func (g *passwordGuard) guardNext(err error) error {
 // because a user may take long to type them.
 func (g *passwordGuard) askFirst(ask ssh.KeyboardInteractiveChallenge) ssh.KeyboardInteractiveChallenge {
 	return func(name, instruction string, questions []string, echos []bool) ([]string, error) {
-		g.endGuess() // finish the turn of the previous answers
+		g.endGuess() // the previous answers have been checked, so others may be checked now
 		answers, err := ask(name, instruction, questions, echos)
 		switch {
 		case err != nil:

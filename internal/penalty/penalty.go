@@ -173,8 +173,8 @@ type Visit struct {
 }
 
 // Admit counts a connection from an address, or returns a [*Refusal]. The caller must call [Visit.End]
-// later. A connection from an invalid address, such as that of a pipe, is counted but owes nothing,
-// because all such peers look the same.
+// later. A connection from an invalid address, such as that of a pipe, is counted but never adds to a
+// debt, because all such peers look the same.
 func (g *Guard) Admit(now time.Time, from netip.Addr) (*Visit, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -41,7 +41,9 @@ type request struct {
 	older, younger int32
 	waits          bool // the request is in that list
 
-	held bool // the request is not sent yet, or its answer is not stored yet: see Config.Held and Hold
+	// The driver has not sent the request yet, or the answer has arrived and is not stored yet: see
+	// Config.Held and Hold.
+	held bool
 }
 
 // NewLink returns a link without outstanding requests.

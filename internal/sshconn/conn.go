@@ -24,8 +24,8 @@ const (
 	// would delay it.
 	connInline = 2 << 10
 
-	// connQuick is the number of reads, at the beginning of a connection, after which the kernel is
-	// made to acknowledge the data at once. Peers that use Nagle's algorithm, as OpenSSH does, hold
+	// connQuick is how many reads at the beginning of a connection are each followed by a call that
+	// makes the kernel acknowledge the data at once. Peers that use Nagle's algorithm, as OpenSSH does, hold
 	// back a second small packet until the first is acknowledged. That matters during the handshake
 	// and the login. Later there is usually data to send, which carries the acknowledgement.
 	connQuick = 32

@@ -20,7 +20,7 @@ func (p Progress) String() string {
 		p.Up, p.Machines, p.On, p.Failed, console.FormatBytes(bytes), p.Elapsed.Round(time.Second))
 }
 
-// parts lists the parts of the machines for which a report says when they were up.
+// parts lists the shares of the machines for which a report has the time until they were up.
 var parts = []struct {
 	name string
 	part float64
@@ -54,7 +54,7 @@ func (r *Report) WriteText(out io.Writer) error {
 	return w.Flush()
 }
 
-// writeUp writes when each of the parts of the machines was up.
+// writeUp writes how long it took until each share of the machines, as in parts, was up.
 func writeUp(line func(name, format string, args ...any), up []time.Duration, machines int) {
 	for _, p := range parts {
 		if at, ok := boot.When(up, machines, p.part); ok {
