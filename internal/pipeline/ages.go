@@ -28,8 +28,8 @@ func (a *ages) remove(x int32) {
 	}
 }
 
-// youngerOf returns the field that holds the next younger request after x. If x is none, that is
-// the beginning of the list.
+// youngerOf returns the field that holds the next younger request after x. The id `none` stands for
+// the place before the oldest request, so youngerOf(none) is the field `oldest`.
 func (a *ages) youngerOf(x int32) *int32 {
 	if x == none {
 		return &a.oldest
@@ -37,8 +37,8 @@ func (a *ages) youngerOf(x int32) *int32 {
 	return &a.table.at(x).younger
 }
 
-// olderOf returns the field that holds the next older request before x. If x is none, that is the
-// end of the list.
+// olderOf returns the field that holds the next older request before x. Here `none` stands for the
+// place after the youngest request, so olderOf(none) is the field `youngest`.
 func (a *ages) olderOf(x int32) *int32 {
 	if x == none {
 		return &a.youngest

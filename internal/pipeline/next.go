@@ -67,8 +67,8 @@ func (p *Plan) due() int64 {
 
 // room reports whether a request of n bytes may go out on a session now.
 //
-// If all outstanding requests of the link are held, and none of them is of this plan, the plan may
-// send one, however small the window is. Otherwise the plans could wait for each other forever: when
+// A plan without outstanding requests may send one, however small the window is, if all outstanding
+// requests of the other plans are held. Otherwise the plans could wait for each other forever: when
 // a file is copied to another file of the same server, the held writes wait for the data of a read.
 func (p *Plan) room(t time.Duration, session int, n int64) bool {
 	k := p.link

@@ -39,7 +39,8 @@ func (ps *pieces) reset(off, end int64) {
 	}
 }
 
-// before inserts a new piece in front of the piece `at`, or at the end of the list if `at` is none.
+// before inserts a new piece in front of the piece `at`. before(none) inserts it at the end of the
+// list.
 func (ps *pieces) before(at int32, off, end int64) int32 {
 	i := ps.free
 	if i == none {
@@ -58,8 +59,8 @@ func (ps *pieces) before(at int32, off, end int64) int32 {
 	return i
 }
 
-// nextOf and prevOf return the fields that hold the neighbours of a piece. If i is none, they return
-// the fields for the first and the last piece of the list.
+// nextOf and prevOf return the fields that hold the neighbours of the piece i. nextOf(none) is the
+// field for the first piece of the list, and prevOf(none) the field for the last.
 func (ps *pieces) nextOf(i int32) *int32 {
 	if i == none {
 		return &ps.first

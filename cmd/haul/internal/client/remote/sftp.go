@@ -72,8 +72,8 @@ func (d *sshDialer) connect(ctx context.Context, l Location, to Intent) (*sftpSe
 		return nil, err
 	}
 	for _, setting := range dest.Ignored {
-		// Report only settings on the command line. Those in files are meant for ssh, so it is no
-		// surprise to users that haul ignores some.
+		// Report only settings on the command line. A setting in a file is meant for ssh, and users
+		// do not expect that haul applies all of them.
 		if name, ok := strings.CutSuffix(setting, " (command line)"); ok {
 			d.notify(fmt.Sprintf("note: -o %s has no effect in haul", name))
 		}
