@@ -63,26 +63,39 @@ func TestSaysWhyItEnds(t *testing.T) {
 }
 
 // If a client has closed its files and leaves without reading the last answer, the system reports a
-// reset, but the connection ends without an error. If a file is open, the reset is an error.
+// reset, but the connection ends without an error. If a file is open, or before the login, the reset
+// is an error.
 func TestResetAfterClose(t *testing.T) {
-	for _, open := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
-			w := newTestServer(t, nil)
-			nc := w.connect("192.0.2.1")
-			c, err := w.dial(nc, w.clientConfig())
-			if err != nil {
-				t.Fatal(err)
-			}
-			p := w.sftp(c)
-			h := p.open("file", openAnew)
-			if !open {
-				p.close(h)
-			}
-			synctest.Wait()
-			nc.reset()
-			if err := w.last(1).Err; errors.Is(err, syscall.ECONNRESET) != open || err != nil != open {
-				t.Errorf("with the file open (%v) the connection ended by %v", open, err)
-			}
+	for _, test := range []struct {
+		name  string
+		begin func(w *testServer, nc *wireEnd)
+		whole bool // the connection ends without an error
+	}{
+		{"all files closed", func(w *testServer, nc *wireEnd) {
+			p := w.sftp(w.loginOver(nc))
+			p.close(p.open("file", openAnew))
+		}, true},
+		{"no session", func(w *testServer, nc *wireEnd) { w.loginOver(nc) }, true},
+		{"an open file", func(w *testServer, nc *wireEnd) { w.sftp(w.loginOver(nc)).open("file", openAnew) }, false},
+		{"one of two files closed", func(w *testServer, nc *wireEnd) {
+			p := w.sftp(w.loginOver(nc))
+			p.open("open", openAnew)
+			p.close(p.open("file", openAnew))
+		}, false},
+		{"before the login", func(*testServer, *wireEnd) {}, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newTestServer(t, nil)
+				nc := w.connect("192.0.2.1")
+				test.begin(w, nc)
+				synctest.Wait()
+				nc.reset()
+				err := w.last(1).Err
+				if test.whole && err != nil || !test.whole && !errors.Is(err, syscall.ECONNRESET) {
+					t.Errorf("the connection ended by %v", err)
+				}
+			})
 		})
 	}
 }

@@ -311,7 +311,13 @@ func (w *testServer) dial(nc net.Conn, config *ssh.ClientConfig) (*ssh.Client, e
 // login logs in from an address.
 func (w *testServer) login(from string) *ssh.Client {
 	w.t.Helper()
-	c, err := w.dial(w.connect(from), w.clientConfig())
+	return w.loginOver(w.connect(from))
+}
+
+// loginOver logs in over a connection.
+func (w *testServer) loginOver(nc net.Conn) *ssh.Client {
+	w.t.Helper()
+	c, err := w.dial(nc, w.clientConfig())
 	if err != nil {
 		w.t.Fatal(err)
 	}
