@@ -154,7 +154,7 @@ const (
 
 // edit changes a users file in one step: readers see either the old or the new file. If the new
 // file would be invalid, it returns an error and changes nothing.
-func edit(ctx context.Context, file string, create bool, change change) (err error) {
+func edit(ctx context.Context, file string, create bool, do change) (err error) {
 	if target, err := filepath.EvalSymlinks(file); err == nil {
 		file = target // otherwise, the rename would replace the link itself
 	}
@@ -181,7 +181,7 @@ func edit(ctx context.Context, file string, create bool, change change) (err err
 	if err != nil {
 		return err
 	}
-	if text, err = changed(file, text, change); err != nil {
+	if text, err = changed(file, text, do); err != nil {
 		return err
 	}
 	if _, err := f.WriteString(text); err != nil {
@@ -215,14 +215,14 @@ func edit(ctx context.Context, file string, create bool, change change) (err err
 
 // changed returns the text of the users file after the change. It returns an error if that text
 // would be invalid.
-func changed(file, text string, change change) (string, error) {
+func changed(file, text string, do change) (string, error) {
 	lines := strings.SplitAfter(text, "\n")
 	if last := len(lines) - 1; lines[last] == "" {
 		lines = lines[:last]
 	} else {
 		lines[last] += "\n"
 	}
-	lines, err := change(lines)
+	lines, err := do(lines)
 	if err != nil {
 		return "", err
 	}

@@ -73,9 +73,6 @@ func FuzzUsersFile(f *testing.F) {
 				t.Errorf("root %q", u.Root)
 			}
 		}
-		if len(before) > 100 { // the time grows with the square of the number
-			return
-		}
 		const name = "somebody_new"
 		text, err = users.AddIn(text, users.User{Name: name})
 		if err != nil {
@@ -92,7 +89,8 @@ func FuzzUsersFile(f *testing.F) {
 		for _, password := range []users.Hash{h, {}, h} {
 			set(name, password)
 		}
-		for _, u := range before {
+		const most = 100 // users whose password is set: each change parses the whole text
+		for _, u := range before[:min(len(before), most)] {
 			set(u.Name, h)
 		}
 		after, err := users.ParseText(text)
@@ -100,7 +98,11 @@ func FuzzUsersFile(f *testing.F) {
 			t.Fatalf("%d users have become %d, %v", len(before), len(after), err)
 		}
 		for i, u := range after {
-			if u.Password.Encoded() != h.Encoded() {
+			want := h
+			if most <= i && i < len(before) {
+				want = before[i].Password
+			}
+			if u.Password.Encoded() != want.Encoded() {
 				t.Errorf("user %s has not got the password", u.Name)
 			}
 			if i < len(before) && (u.Name != before[i].Name || len(u.Keys) != len(before[i].Keys) || u.Root != before[i].Root || u.Disabled != before[i].Disabled || u.Access != before[i].Access) {
