@@ -28,7 +28,7 @@ func (a *ages) remove(x int32) {
 	}
 }
 
-// youngerOf returns the field that holds the next younger request after x. The id `none` stands for
+// youngerOf returns the field that holds the next younger request after x. The index none stands for
 // the place before the oldest request, so youngerOf(none) is the field `oldest`.
 func (a *ages) youngerOf(x int32) *int32 {
 	if x == none {
@@ -37,7 +37,7 @@ func (a *ages) youngerOf(x int32) *int32 {
 	return &a.table.at(x).younger
 }
 
-// olderOf returns the field that holds the next older request before x. Here `none` stands for the
+// olderOf returns the field that holds the next older request before x. Here none stands for the
 // place after the youngest request, so olderOf(none) is the field `youngest`.
 func (a *ages) olderOf(x int32) *int32 {
 	if x == none {
