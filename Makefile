@@ -132,7 +132,7 @@ fuzz: ## every fuzz target, FUZZTIME runs of each
 	GO='$(GO)' scripts/fuzz $(FUZZTIME)
 
 mutants: ## put the bugs of scripts/mutants.txt into the code, one at a time, and check that the tests detect them; FILES=REGEXP selects files
-	nice $(GO) run scripts/mutants.go '$(FILES)'
+	nice $(GO) run scripts/mutants.go -list scripts/mutants.txt '$(FILES)' # without the option, go run would compile FILES=x.go
 
 # The second run covers everything with UDP. SFTP, HTTP and S3 do not use it: in TestSources the
 # portable path serves their files over TFTP. The fleet uses it for 40 s, in ways that other tests
