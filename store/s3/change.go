@@ -183,12 +183,14 @@ func (s *Store) rename(ctx context.Context, from, to string, replace bool) error
 		return s.lacks(ctx, from, "S3 renames nothing: haul copies a file to its new name and removes it, and does not do that with directories")
 	case i.version() == "":
 		return errUnsettled
+	case from == to && replace:
+		return nil
+	case from == to:
+		return fmt.Errorf("%s: %w", s.URL(to), fs.ErrExist)
 	}
 	switch old, err := s.stat(ctx, to); {
 	case err == nil && (!replace || old.dir):
 		return fmt.Errorf("%s: %w", s.URL(to), fs.ErrExist)
-	case err == nil && from == to:
-		return nil
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return err
 	}

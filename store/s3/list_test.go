@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/haul-project/haul/internal/race"
+	"github.com/haul-project/haul/internal/s3test"
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/store/treecopy"
 )
@@ -266,5 +267,37 @@ func TestRename(t *testing.T) {
 	}
 	if err := s.removeTree(ctx, "d"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("RemoveAll again: %v", err)
+	}
+}
+
+// Renaming a file to its own name sends nothing that could remove the file, even if the file is
+// missing for a moment because another client replaces it.
+func TestRenameToOwnName(t *testing.T) {
+	for replace, want := range map[bool]error{true: nil, false: fs.ErrExist} {
+		f := newFake(t)
+		f.Put("f", "content")
+		s := f.store()
+		heads := 0
+		f.SetHook(func(w http.ResponseWriter, r *http.Request) bool {
+			if r.Method != http.MethodHead {
+				return false
+			}
+			if heads++; heads == 2 {
+				s3test.Refuse(w, r, 404, "NoSuchKey")
+			}
+			return heads == 2
+		})
+		f.Asked()
+		if err := s.Rename(t.Context(), "f", "f", replace); !errors.Is(err, want) {
+			t.Errorf("replace %v: %v", replace, err)
+		}
+		if got, _ := f.Content("f"); got != "content" {
+			t.Errorf("replace %v: the file has %q", replace, got)
+		}
+		for _, request := range f.Asked() {
+			if strings.HasPrefix(request, "PUT") || strings.HasPrefix(request, "DELETE") {
+				t.Errorf("replace %v: %s", replace, request)
+			}
+		}
 	}
 }
