@@ -27,8 +27,8 @@ import (
 // file was replaced after it was opened, the error is [store.ErrChanged].
 var (
 	// ErrLost says that the connection was lost, or that the server was too busy, and that retries
-	// did not help.
-	ErrLost = errors.New("the S3 server does not answer")
+	// did not help. It is also a [store.ErrUnavailable].
+	ErrLost error = lostError{}
 
 	// ErrStalled says that the server stopped sending an answer, or did not send any. It is also an
 	// ErrLost.
@@ -49,6 +49,13 @@ var (
 	// region, or because the server does not speak S3. It is also a [store.ErrUnavailable].
 	ErrEndpoint = fmt.Errorf("%w: this is not the S3 server of the bucket", store.ErrUnavailable)
 )
+
+// A lostError is the type of ErrLost. Wrapping store.ErrUnavailable would make the text longer.
+type lostError struct{}
+
+func (lostError) Error() string { return "the S3 server does not answer" }
+
+func (lostError) Unwrap() error { return store.ErrUnavailable }
 
 // A RefusedError describes a refusal by the server. errors.Is also matches it with the error of
 // this package or of package store that fits, if there is one.

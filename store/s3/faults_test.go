@@ -105,7 +105,7 @@ func TestGivesUp(t *testing.T) {
 	f.Fail(-1, isMethod("HEAD"), 500, "")
 	f.Asked()
 	_, err := s.Stat(t.Context(), "f")
-	if n := len(f.Asked()); !errors.Is(err, ErrLost) || n != maxTries {
+	if n := len(f.Asked()); !errors.Is(err, ErrLost) || !errors.Is(err, store.ErrUnavailable) || n != maxTries {
 		t.Errorf("500: %v, after %d tries", err, n)
 	}
 	stop := make(chan struct{})
