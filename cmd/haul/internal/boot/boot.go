@@ -51,8 +51,8 @@ func Firmwares() []Firmware { return []Firmware{EDK2, IPXE} }
 // however, starts again from the beginning; Plan.NoResume models that.
 const (
 	busyPause = 5 * time.Second
-	// firstPause is the first wait of iPXE's timer, which is doubled after each further loss in a
-	// row.
+	// firstPause is the first wait of iPXE's timer. Each further loss in a row doubles the wait, up
+	// to longPause.
 	firstPause = 250 * time.Millisecond
 	longPause  = 8 * time.Second
 
@@ -69,14 +69,14 @@ const (
 // A Plan holds the settings that all machines of a fleet share.
 type Plan struct {
 	Firmware Firmware
-	// Loaders is the number of servers with the loader, of which a machine chooses one; 0 means
-	// that there is no loader.
+	// Loaders is the number of servers that have the loader. A machine chooses one of these
+	// servers. 0 means that machines boot without a loader.
 	Loaders int
-	Images  int // number of servers with the image
+	Images  int // number of servers that have the image
 
 	Lost     float64       // the part of the machines, 0 to 1, that lose power during the boot
-	Away     time.Duration // how long these machines are off
-	Stall    time.Duration // the longest wait for more of the image
+	Away     time.Duration // how long a machine stays off after it has lost power
+	Stall    time.Duration // the longest wait for more data of the image
 	Tries    int           // failures in a row after which a machine stays off
 	NoResume bool          // a machine does not resume an interrupted image, but fetches it from the start
 	Seed     uint64

@@ -58,7 +58,7 @@ type Machine struct {
 type Count struct {
 	Cycles  int   // how many times it lost power
 	Reloads int   // how many times it fetched the loader again, from the start
-	Resumes int   // how many times it resumed the image after a loss
+	Resumes int   // how many times it resumed the image after an interruption
 	Again   int   // how many times it fetched the image again, from the start
 	Loader  int64 // bytes of loaders received, including those of failed transfers
 	Image   int64 // bytes of images received, including those of failed transfers
@@ -137,9 +137,9 @@ func (m *Machine) Expire(now time.Time) (breakOff bool) {
 	return false
 }
 
-// Moved records that the first got bytes of size bytes have arrived; size is 0 if it is not known.
-// If it returns true, the machine loses power now: the driver must abandon the transfer without
-// notifying the server, and report Vanished to Ended.
+// Moved records that the first `got` bytes of a file have arrived. `size` is the size of the file,
+// or 0 if it is not known. If Moved returns true, the machine loses power now: the driver must
+// abandon the transfer without notifying the server, and report Vanished to Ended.
 func (m *Machine) Moved(now time.Time, got, size int64) (vanish bool) {
 	m.heard = now
 	came := max(0, got-m.got)

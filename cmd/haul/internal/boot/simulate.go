@@ -52,7 +52,7 @@ type kind struct {
 	flows  heap    // machines, by the value of served at which their transfer is complete
 	served float64 // bytes that a machine would have received by now if it had been connected from the start
 	rate   float64 // rate of each machine, in bytes per second
-	filled float64 // when the replica's cache will contain the whole file; never until a machine requests it
+	filled float64 // when the replica's cache will contain the whole file; `never` until a machine requests the file
 }
 
 // Simulate boots the machines of a site in virtual time, with the same [Machine] that is used
@@ -251,8 +251,8 @@ func (s *site) begin(n, r, k int) {
 	s.share(rep)
 }
 
-// fillRate is the rate at which a replica receives a file from the store while all replicas are
-// fetching.
+// fillRate returns the rate at which a replica receives a file from the store while all replicas
+// are fetching.
 func (s *site) fillRate() float64 { return s.Store / s.wire[1] / float64(s.Replicas) }
 
 // advance computes what a replica has transferred up to now.
@@ -300,7 +300,8 @@ func fair(n, limit, each [2]float64, have float64) float64 {
 	if x := have / (n[0]*each[0] + n[1]*each[1]); x <= limit[low] {
 		return x
 	}
-	// The result is +Inf if there are no transfers of that kind.
+	// The faster kind shares what the slower one leaves over. The result is +Inf if the faster kind
+	// has no transfers.
 	return (have - n[low]*limit[low]*each[low]) / (n[high] * each[high])
 }
 
@@ -351,7 +352,7 @@ func (r *replica) chill() {
 	}
 }
 
-// An entry is a machine in a heap, with a number that orders it.
+// An entry is a machine in a heap. The heap is ordered by the field `at`.
 type entry struct {
 	at      float64
 	machine int

@@ -111,7 +111,7 @@ type run struct {
 	mu     sync.Mutex
 	report Report     // guarded by mu
 	on     int        // number of machines switched on; guarded by mu
-	want   [2]*digest // loader and image that the first machine received; guarded by mu
+	want   [2]*digest // digests of the loader and the image that the first machine received; guarded by mu
 }
 
 // Run boots the machines, and reports how they came up. If machines fail, that is not an error. Run

@@ -28,7 +28,7 @@ var (
 type client struct {
 	run     *run
 	on, up  time.Duration // when the machine was switched on, and when it came up, since the run began
-	content content       // used only by the goroutine, or the loop of the pool, that transfers the file
+	content content       // hash of the file so far; used only by the goroutine or pool loop that transfers the file
 
 	mu      sync.Mutex
 	machine boot.Machine // guarded by mu while a transfer is in progress

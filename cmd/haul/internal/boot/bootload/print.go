@@ -20,7 +20,8 @@ func (p Progress) String() string {
 		p.Up, p.Machines, p.On, p.Failed, console.FormatBytes(bytes), p.Elapsed.Round(time.Second))
 }
 
-// parts lists the shares of the machines for which a report has the time until they were up.
+// parts lists shares of the fleet. For each share, a report shows the time by which that many
+// machines were up.
 var parts = []struct {
 	name string
 	part float64
@@ -54,7 +55,8 @@ func (r *Report) WriteText(out io.Writer) error {
 	return w.Flush()
 }
 
-// writeUp writes how long it took until each share of the machines, as in parts, was up.
+// writeUp writes, for each share in `parts`, how long it took until that share of the machines was
+// up.
 func writeUp(line func(name, format string, args ...any), up []time.Duration, machines int) {
 	for _, p := range parts {
 		if at, ok := boot.When(up, machines, p.part); ok {
@@ -65,8 +67,8 @@ func writeUp(line func(name, format string, args ...any), up []time.Duration, ma
 	}
 }
 
-// writeAgain writes why machines failed, and how many failed for each cause. It also writes how often
-// machines lost power, and how often loaders and images were continued or fetched again.
+// writeAgain writes why machines failed, and how many failed for each cause. It also writes how
+// many times machines lost power, resumed an image, or fetched a loader or an image again.
 func writeAgain(line func(name, format string, args ...any), failures map[string]int, c boot.Count) {
 	for _, cause := range slices.Sorted(maps.Keys(failures)) {
 		line("failed", "%d x %s", failures[cause], cause)
@@ -74,8 +76,7 @@ func writeAgain(line func(name, format string, args ...any), failures map[string
 	line("again", "%d lost power, %d loaders began again, %d images continued, %d images began again", c.Cycles, c.Reloads, c.Resumes, c.Again)
 }
 
-// A result is a report in the form of its JSON. Later versions may add fields, but never remove
-// one.
+// A result is the JSON form of a report. Later versions may add fields, but never remove one.
 type result struct {
 	Seconds          float64        `json:"seconds"`
 	Machines         int            `json:"machines"`

@@ -40,7 +40,8 @@ type Server struct {
 	Bytes     int64  `json:"bytes"` // number of bytes of content
 }
 
-// server returns the counts of server n for a step: of a loader's server, or of an image's.
+// server returns the counts of server n: a server of loaders if step is Load, otherwise a server of
+// images.
 func (r *Report) server(step boot.Step, n int) *Server {
 	if step == boot.Load {
 		return &r.Loaders[n]

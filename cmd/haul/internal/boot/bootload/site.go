@@ -28,8 +28,8 @@ func WriteSiteText(out io.Writer, s *boot.Site, r *boot.Simulated) error {
 	return w.Flush()
 }
 
-// A siteResult is the result of a simulation in the form of its JSON. Later versions may add
-// fields, but never remove one.
+// A siteResult is the JSON form of a simulation's result. Later versions may add fields, but never
+// remove one.
 type siteResult struct {
 	Machines     int            `json:"machines"`
 	Up           int            `json:"up"`

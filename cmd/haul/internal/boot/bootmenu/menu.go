@@ -105,8 +105,9 @@ func (m *Menu) AppendScript(b []byte) []byte {
 	return b
 }
 
-// AppendAutoexec appends the script to be served as [AutoexecName]. It requests an address, then
-// runs the script that the DHCP answer to iPXE names or, without such a name, [pxe.ScriptName].
+// AppendAutoexec appends the script to be served as [AutoexecName]. The script makes iPXE request
+// an address, and then run the script that the DHCP answer names or, if the answer names no script,
+// [pxe.ScriptName].
 func AppendAutoexec(b []byte) []byte {
 	return append(b, "#!ipxe\n"+
 		"dhcp ||\n"+
@@ -162,9 +163,10 @@ func appendInitrd(b []byte, n int) []byte {
 	return append(strconv.AppendInt(append(b, "initrd"...), int64(n), 10), ".img"...)
 }
 
-// nothing refers to an iPXE setting that does not exist, so it expands to nothing. iPXE expands
-// settings only after it has split a line into words and commands. So this setting can separate
-// characters that iPXE would otherwise join, and hide words that iPXE would otherwise interpret.
+// The constant `nothing` refers to an iPXE setting that does not exist, so iPXE expands it to an
+// empty string. iPXE expands settings only after it has split a line into words and commands. So
+// this reference can separate characters that iPXE would otherwise join, and hide words that iPXE
+// would otherwise interpret.
 const nothing = "${nothing}"
 
 // appendWords appends each word of text after a space, written so that iPXE passes it to the

@@ -201,7 +201,7 @@ func (p *Packet) pieces(yield func(uint8, []byte) bool) {
 }
 
 // Option returns the value of an option, and whether the packet contains it. If the option occurs
-// several times, its values are joined (RFC 3396 §5); only in this case memory is allocated.
+// several times, its values are joined (RFC 3396 §5), and only then is memory allocated.
 func (p *Packet) Option(code uint8) (value []byte, ok bool) {
 	for c, piece := range p.pieces {
 		switch {

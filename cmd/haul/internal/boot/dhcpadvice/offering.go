@@ -115,7 +115,7 @@ func (q *asker) class(class pxe.Class, features []byte, mac dhcp.MAC) (all []Off
 		case !ok:
 		case arch == pxe.UnknownArch || class == pxe.Pi:
 			o.Arch = pxe.UnknownArch
-			return []Offering{o} // it does not depend on the architecture, so one Offering is enough
+			return []Offering{o} // the options are the same for all architectures, so one Offering is enough
 		default:
 			all = append(all, o)
 		}

@@ -8,8 +8,9 @@ import (
 // headerLen is the length of a UDP header in bytes (RFC 768).
 const headerLen = 8
 
-// A header is the header of a UDP datagram. The checksum is not verified: in a packet from the same
-// machine it may be missing, because kernels leave its computation to the network card.
+// A header is the header of a UDP datagram. The checksum is not verified: a packet that another
+// program on this machine sent may lack it, because kernels leave its computation to the network
+// card.
 type header struct {
 	from, to uint16
 	length   int // number of bytes of the header and the data

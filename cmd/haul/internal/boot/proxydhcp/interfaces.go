@@ -70,12 +70,12 @@ const (
 // interfaces holds the interfaces on which a server answers. Interfaces may disappear and reappear.
 // Any goroutine may call the methods. Only refresh and follow wait for the system.
 type interfaces struct {
-	names []string // names to answer on; empty means all interfaces but loopback
+	names []string // names of the interfaces to answer on; empty means all interfaces but loopback
 	list  func() ([]Interface, error)
 
 	mu      sync.Mutex
 	all     []Interface // guarded by mu
-	read    time.Time   // when the last reading began; guarded by mu
+	read    time.Time   // when the latest reading of the list began; guarded by mu
 	reading bool        // a goroutine is reading the list; guarded by mu
 }
 
@@ -142,8 +142,8 @@ func (t *interfaces) broadcasts(a netip.Addr) bool {
 }
 
 // Interfaces returns the interfaces with these names that are up and have an IPv4 address. Without
-// names, it returns all such interfaces except loopback. It returns an error if a name does not
-// exist, or if there is no such interface.
+// names, it returns all such interfaces except loopback. It returns an error if an interface with
+// one of the names does not exist, or if there is no interface to return.
 func Interfaces(names []string) ([]Interface, error) {
 	all, err := listInterfaces()
 	if err != nil {

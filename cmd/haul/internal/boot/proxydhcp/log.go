@@ -31,7 +31,7 @@ type eventLog struct {
 
 	mu     sync.Mutex
 	second time.Time // when lines was last reset; guarded by mu
-	lines  int       // number of lines since then; guarded by mu
+	lines  int       // number of lines logged since the time in `second`; guarded by mu
 }
 
 func newEventLog(log *slog.Logger, trace, dryRun bool) *eventLog {
@@ -82,8 +82,8 @@ func (l *eventLog) report(e Event) {
 // staged logs that a machine has reached another stage. file is the name of the requested file that
 // caused this; "" if no request did.
 func (l *eventLog) staged(m pxe.Machine, file string) {
-	// A whole room of machines may get stuck at once. Lines about requested files are not limited
-	// here.
+	// A whole room of machines may get stuck at once, so the number of lines about stuck machines
+	// is limited. Lines about requested files are not limited here.
 	if file == "" && !l.takesLine(m.Stage.String(), m.MAC) {
 		return
 	}

@@ -124,7 +124,8 @@ func newInbox(size int) *inbox {
 	return in
 }
 
-// receive waits for packets. They are valid until the next call with the same inbox.
+// receive waits for packets and returns them. They are valid until the next call with the same
+// inbox.
 func (s *socket) receive(in *inbox) ([]received, error) {
 	for in.packets = in.packets[:0]; len(in.packets) == 0; {
 		n, err := s.conn.ReadBatch(in.messages, 0)

@@ -22,10 +22,11 @@ const (
 	UBootARM
 	UBootARM64
 	RaspberryPi
-	NumArchs // the number of architectures
+	NumArchs // number of architectures, including UnknownArch
 )
 
-// archTexts holds the name of each architecture in settings, and in the log.
+// archTexts holds two names of each architecture: the name used in settings, and the text used in
+// the log.
 var archTexts = [NumArchs]struct{ name, text string }{
 	UnknownArch: {"", "an unknown architecture"},
 	BIOS:        {"bios", "BIOS"},

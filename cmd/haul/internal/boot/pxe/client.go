@@ -54,8 +54,8 @@ type Client struct {
 	Class Class
 	Arch  Arch
 
-	// HTTP and Starts are set for iPXE only: it can fetch files by HTTP, and it can start the kind
-	// of files that its firmware needs.
+	// HTTP says that the client can fetch files by HTTP, and Starts that it can start the kind of
+	// files that its firmware needs. Both are set for iPXE only.
 	HTTP, Starts bool
 }
 
@@ -130,8 +130,8 @@ func isIPXE(p *dhcp.Packet) bool {
 	return false
 }
 
-// isPi reports whether a client that claims to be a PC with a BIOS is a Raspberry Pi. A Pi 4 does
-// that.
+// isPi reports whether a client is a Raspberry Pi although it claims to be a PC with a BIOS, as a
+// Pi 4 does.
 func isPi(p *dhcp.Packet) bool {
 	id, _ := p.Option(dhcp.OptionMachineID)
 	return bytes.Contains(id, []byte(dhcp.PiMachineID)) ||

@@ -12,8 +12,8 @@ const (
 	// changed.
 	provenTries = 4
 
-	// loaderMemory is for an iPXE that was sent to a better loader: within this time, the next
-	// request is assumed to come from that loader.
+	// loaderMemory is the time after an iPXE was sent to a better loader, during which the
+	// machine's next request is assumed to come from that loader.
 	loaderMemory = 5 * time.Minute
 )
 

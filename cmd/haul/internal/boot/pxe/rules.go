@@ -24,7 +24,7 @@ const (
 const ScriptName = "boot.ipxe"
 
 // A Form is a way to give a client the location of its boot file. Firmware differs in which forms
-// it accepts, so a [Server] tries both.
+// it accepts, so a [Server] tries both Redirect and Direct.
 type Form uint8
 
 // These are the forms.
@@ -69,7 +69,8 @@ type Rules struct {
 	Files map[Arch]string
 
 	// HTTPPort is the port at which the same files are served by HTTP, at all addresses of this
-	// server; 0 means that they are not. HTTPPorts overrides it for single addresses.
+	// server; 0 means that they are not served by HTTP. HTTPPorts overrides HTTPPort for single
+	// addresses.
 	HTTPPort  uint16
 	HTTPPorts map[dhcp.Addr]uint16
 

@@ -108,7 +108,7 @@ func (s *Server) Handle(now time.Time, request []byte, from Arrival, buf []byte)
 		return a.refused(MachineRate)
 	}
 	if s.rate.full(now, MaxTotalRate) {
-		return a.refused(TotalRate) // do not remember the machine, as another one would have to be forgotten
+		return a.refused(TotalRate) // do not remember this machine: that could make the server forget another machine
 	}
 	m := s.table.use(a.MAC)
 	m.rate.count(now)
@@ -178,7 +178,7 @@ func (s *Server) admitType(p *dhcp.Packet, from Arrival, a *Answer) Reason {
 		return NotDiscover
 	case p.RelayAddr == dhcp.Addr{}:
 		if from.Unicast && !from.OnLink {
-			return OffLink // a broadcast answer would be sent to another network than the sender's
+			return OffLink // a broadcast answer would reach a network other than the sender's
 		}
 		return Answered
 	case !s.rules.relayed(p.RelayAddr):

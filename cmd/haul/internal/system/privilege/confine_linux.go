@@ -70,8 +70,9 @@ func Confine(c Confinement) (what string, err error) {
 	case tooOld(c, abi):
 		return fmt.Sprintf("Landlock not available: its ABI %d forbids to move files to other directories (that of Linux 5.19 does not)", abi), nil
 	}
-	// Make package time read /etc/localtime now. It does that when a local time is first needed,
-	// and after the confinement it could not, and would use UTC.
+	// Make package time read /etc/localtime now. Otherwise it would read the file when a local time
+	// is first needed. After the confinement it could not read the file any more, and would use
+	// UTC.
 	_, _ = time.Now().Zone()
 	rules, err := rulesFor(c, abi)
 	if err != nil {

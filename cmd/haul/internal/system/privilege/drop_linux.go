@@ -91,8 +91,8 @@ func is(u User) bool {
 	return all(u.GID, r, e, s)
 }
 
-// all reports whether all of ids equal id. It compares them as unsigned 32-bit numbers, which the
-// kernel uses, because package unix returns signed ones.
+// all reports whether each of the ids equals id. It compares them as unsigned 32-bit numbers, which
+// the kernel uses, because package unix returns signed ones.
 func all(id int, ids ...int) bool {
 	return !slices.ContainsFunc(ids, func(i int) bool { return uint32(i) != uint32(id) })
 }
@@ -167,8 +167,8 @@ func dropCapabilities() error {
 			return err
 		}
 	}
-	// When the permitted capabilities are gone, so are the ambient ones, but clear them explicitly.
-	// EINVAL means a kernel before Linux 4.3, which has no ambient capabilities.
+	// The kernel clears the ambient capabilities together with the permitted ones, but clear them
+	// explicitly too. EINVAL means a kernel before Linux 4.3, which has no ambient capabilities.
 	err = allThreads(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0)
 	if err != nil && !errors.Is(err, syscall.EINVAL) {
 		return fmt.Errorf("ambient set: %w", err)
@@ -185,8 +185,8 @@ func dropCapabilities() error {
 	return nil
 }
 
-// sets holds the effective, permitted and inheritable capabilities. Each of its elements has 32
-// bits of all three.
+// sets holds the effective, permitted and inheritable capabilities. Each element of the array has
+// 32 bits of each of these three sets.
 type sets [2]unix.CapUserData
 
 // capabilities returns the capabilities of the calling thread.

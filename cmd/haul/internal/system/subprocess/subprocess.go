@@ -26,8 +26,8 @@ const (
 	statusTime = endTime / 8
 )
 
-// A Process is a running program that is used as a connection. Its methods may be called at the
-// same time.
+// A Process is a running program that is used as a connection. Several goroutines may call its
+// methods at the same time.
 type Process struct {
 	in    *os.File // the pipe from the program's standard output
 	out   *os.File // the pipe to the program's standard input
@@ -38,11 +38,11 @@ type Process struct {
 	// program has exited by itself. how is the result of [exec.Cmd.Wait].
 	Explain func(how error) error
 
-	grace atomic.Int64 // set by SetGrace
+	grace atomic.Int64 // how long Close waits before it sends SIGHUP, in nanoseconds: see SetGrace
 	done  chan struct{}
 	err   error // the result of exec.Cmd.Wait; valid once done is closed
 	once  sync.Once
-	ended atomic.Bool // this process has stopped the program, so it did not exit by itself
+	ended atomic.Bool // haul has stopped the program, so the program did not exit by itself
 }
 
 // Start starts a program. Standard input and output of cmd must not be set.

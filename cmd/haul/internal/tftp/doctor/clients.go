@@ -11,8 +11,8 @@ import (
 // A persona imitates a client, or checks a single rule. A new persona is a new row of a table.
 type persona struct {
 	name  string
-	sends string                      // description of what it does; "" means the description of get
-	get   download                    // how it fetches the file
+	sends string                      // describes the persona's requests; "" means the description of get
+	get   download                    // how the persona fetches the file
 	act   func(v *visit, d *download) // runs the persona; nil means d.run(v)
 	stage stage
 }
@@ -23,7 +23,7 @@ type stage uint8
 // The stages, in order. The personas of one stage run at the same time.
 const (
 	together stage = iota // run a few at a time
-	waiting               // run all at once, beside the first stage, because they mostly wait
+	waiting               // run all at once, at the same time as the first stage, because they mostly wait
 	alone                 // run one at a time after all others, because the server may not survive
 )
 

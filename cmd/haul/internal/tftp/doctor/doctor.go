@@ -37,11 +37,11 @@ import (
 
 // Defaults and bounds of a run.
 const (
-	DefaultTimeout  = 10 * time.Second // time for one persona
-	DefaultMaxBytes = 1 << 20          // bytes that each persona fetches
+	DefaultTimeout  = 10 * time.Second // time limit of one persona
+	DefaultMaxBytes = 1 << 20          // largest number of bytes that each persona fetches
 	MaxMaxBytes     = 1 << 30          // largest MaxBytes; all fetched bytes stay in memory until the run is over
 
-	maxTogether = 4  // personas that run at the same time; boards and small servers cannot serve more clients
+	maxTogether = 4  // largest number of personas at the same time; boards and small servers cannot serve more
 	maxRun      = 12 // time limit of a whole run, in multiples of Config.Timeout
 
 	defaultMTU = 1500 // used if the MTU of the route is unknown
@@ -50,8 +50,8 @@ const (
 // Config says which server to examine, and bounds the effort.
 type Config struct {
 	Target   tftpclient.Target // an existing file on the server; its Mode is not used
-	Timeout  time.Duration     // time for each persona; 0 means DefaultTimeout
-	MaxBytes int64             // bytes that each persona fetches, 1 to MaxMaxBytes; 0 means DefaultMaxBytes
+	Timeout  time.Duration     // time limit of each persona; 0 means DefaultTimeout
+	MaxBytes int64             // largest number of bytes to fetch, 1 to MaxMaxBytes; 0 means DefaultMaxBytes
 	MTU      int               // MTU of the path, in bytes; 0 means the MTU of the route to the server
 	Upload   string            // name of a file to upload, fetch and compare; "" uploads nothing
 

@@ -16,15 +16,15 @@ type download struct {
 
 	takes      func(*visit, *agreed) (rule, saw string) // checks an OACK as this client does; returns the broken rule, if any
 	refusal    string                                   // the rule that a refusal breaks; "" means options-refused
-	needsOACK  bool                                     // ignores DATA as the first answer
-	exactNames bool                                     // compares the case of option names, too
-	trustsSize bool                                     // reads as many bytes as tsize says; others only show it
-	repeats    bool                                     // sends each request twice
-	everyAck   bool                                     // acknowledges each DATA, even repeated ones
-	noNACK     bool                                     // keeps blocks that arrive out of order, reports no gap
-	noLastAck  bool                                     // starts the file instead of sending the last ACK
-	loses      int64                                    // block that the client drops once; 0 for none
-	most       int64                                    // bytes to fetch; 0 means all
+	needsOACK  bool                                     // the client ignores DATA as the first answer
+	exactNames bool                                     // the client rejects option names in another case
+	trustsSize bool                                     // the client reads tsize bytes; other clients only show tsize
+	repeats    bool                                     // the client sends each request twice
+	everyAck   bool                                     // the client acknowledges each DATA, even repeated ones
+	noNACK     bool                                     // the client keeps early blocks, and does not report gaps
+	noLastAck  bool                                     // the client runs the file and sends no last ACK
+	loses      int64                                    // number of a block that the client drops once; 0 drops none
+	most       int64                                    // largest number of bytes to fetch; 0 means no limit
 
 	failed bool // set by run: the client did not receive the file
 }
@@ -128,8 +128,8 @@ func (d *download) take(v *visit, a *agreed, o option, p packet) bool {
 	return true
 }
 
-// asked returns the value that the request has for an option. The result exact reports whether the
-// name in the request is in the same case.
+// asked returns the value that the request has for an option. The result `exact` reports whether
+// the request has the name in the same case as the argument.
 func (d *download) asked(name string) (value string, exact, ok bool) {
 	for i := 0; i+1 < len(d.asks); i += 2 {
 		if strings.EqualFold(d.asks[i], name) {

@@ -35,10 +35,10 @@ type fetch struct {
 	*download
 	*visit
 	agreed
-	want      int64 // the next block, from 1
+	want      int64 // number of the block that the client expects next; the first block is 1
 	acked     int64
 	last      []byte // the packet to repeat after a timeout
-	nacked    int64  // the missing block that was reported last; 0 for none
+	nacked    int64  // number of the missing block that was reported last; 0 if no block was
 	nackedAt  time.Time
 	lost      bool // the client has dropped the block that download.loses names
 	recovered bool
@@ -132,7 +132,8 @@ func (f *fetch) patience() time.Duration {
 	return f.env.retry
 }
 
-// again does what this client does when its timer expires.
+// again handles a timeout of the client: it acknowledges the last block that arrived in order or,
+// before the first block, repeats the last packet.
 func (f *fetch) again() {
 	if f.want > 1 {
 		f.acked = f.want - 1
@@ -141,7 +142,8 @@ func (f *fetch) again() {
 	f.send(f.last)
 }
 
-// data handles a block.
+// data handles a DATA packet. It accepts the expected block, and the early blocks that follow it;
+// it may keep, drop or report any other block.
 func (f *fetch) data(p packet) {
 	ahead := int64(int16(p.block - uint16(f.want)))
 	switch {

@@ -9,9 +9,9 @@ import (
 
 // agreed holds the values in force after an OACK, as a client understands them.
 type agreed struct {
-	blockSize int   // 512 without the option
-	window    int   // 1 without the option
-	size      int64 // -1 without tsize
+	blockSize int   // in bytes; 512 if blksize was not confirmed
+	window    int   // in blocks; 1 if windowsize was not confirmed
+	size      int64 // size of the file in bytes; -1 if the OACK has no tsize
 	timeout   string
 	options   []option // all options of the OACK
 }

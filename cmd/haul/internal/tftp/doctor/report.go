@@ -10,7 +10,7 @@ import (
 // A Finding says that a server broke a rule towards a persona.
 type Finding struct {
 	Rule    string  `json:"rule"`
-	Verdict Verdict `json:"verdict"` // how bad that is for this persona
+	Verdict Verdict `json:"verdict"` // how bad the broken rule is for this persona
 	Saw     string  `json:"saw"`
 }
 

@@ -41,7 +41,7 @@ var defaultWaits = waits{
 // An env holds the settings that all personas of a run share. It does not change.
 type env struct {
 	server   netip.AddrPort
-	name     string // name of the file, as it is sent
+	name     string // name of the file, as requests contain it
 	empty    bool   // the file has no bytes
 	maxBytes int64
 	timeout  time.Duration
@@ -306,7 +306,8 @@ func (v *visit) unanswered(what string) {
 	}
 }
 
-// reopen continues from another port.
+// reopen replaces the visit's socket by a new one, as open does. If that fails, it records the
+// reason in the report.
 func (v *visit) reopen(port uint16) error {
 	err := v.open(port)
 	if err != nil {
@@ -315,7 +316,8 @@ func (v *visit) reopen(port uint16) error {
 	return err
 }
 
-// endAndReopen ends the transfer with an ERROR, and continues from another port.
+// endAndReopen ends the transfer with an ERROR, and opens a new socket for the next transfer. It
+// returns false if that fails.
 func (v *visit) endAndReopen() bool {
 	v.sendAbort("closed")
 	return v.reopen(0) == nil

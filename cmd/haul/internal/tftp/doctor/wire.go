@@ -33,7 +33,7 @@ func parsePacket(b []byte) packet {
 	return p
 }
 
-// String describes a packet in a finding.
+// String returns a short description of the packet, as findings show it.
 func (p packet) String() string {
 	switch p.op {
 	case transfer.Data:

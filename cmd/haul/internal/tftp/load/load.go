@@ -76,8 +76,9 @@ type Load struct {
 	// Size is the length of each file in bytes. For downloads, 0 accepts any size.
 	Size int64
 
-	// Pattern says that the files on the server have the test content, and compares each byte with
-	// it. Without Pattern, each later download of a name is compared with the first one.
+	// Pattern says that the files on the server have the test content. Each downloaded byte is then
+	// compared with it. Without Pattern, each later download of a name is compared with the first
+	// one.
 	Pattern bool
 
 	// Verify fetches the uploaded files after the run, and compares them with what was sent.
@@ -101,8 +102,8 @@ type Load struct {
 	// overloaded machine some of these repeats are needless.
 	MinTimer time.Duration
 
-	// Loops is how many threads drive the transfers, 1 to MaxLoops. 0 means 1, which suffices until a
-	// [Report] is saturated.
+	// Loops is how many threads drive the transfers, 1 to MaxLoops. 0 means 1, which suffices
+	// unless [Report.Saturated] returns true.
 	Loops int
 
 	// Progress, if set, is called several times a second, but not after Run has returned.

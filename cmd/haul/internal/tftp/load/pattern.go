@@ -84,7 +84,7 @@ func (patternFile) ReadAt(b []byte, off int64) (int, error) {
 	return len(b), nil
 }
 
-// TryReadAt never waits.
+// TryReadAt fills all buffers, because the test content is in memory.
 func (patternFile) TryReadAt(bufs [][]byte, off int64) (n int, err error) {
 	for _, b := range bufs {
 		n += copy(b, patternAt(off+int64(n), len(b)))

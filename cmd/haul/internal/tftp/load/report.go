@@ -40,7 +40,7 @@ type Report struct {
 	CPU  time.Duration
 	Busy float64
 
-	Loops int // the number of loops
+	Loops int // number of loops that drove the transfers
 }
 
 // A Latency holds percentiles with an error below 1 %, and the exact maximum.
@@ -60,9 +60,9 @@ const (
 	atWork = 0.75
 )
 
-// Saturated reports whether the generator was the bottleneck. The figures then describe the generator
-// rather than the server. It is false if the generator was slow only because a server used the same
-// processors.
+// Saturated reports whether the generator was the bottleneck. The figures then describe the
+// generator rather than the server. Saturated returns false if the generator was slow only because
+// a server used the same processors.
 func (r *Report) Saturated() bool {
 	worked := r.CPU == 0 || r.CPUShare() > atWork*float64(r.Loops) // the CPU time is 0 if it is unknown
 	return r.Busy > saturatedAt && worked && r.Duration >= longEnough

@@ -17,7 +17,7 @@ const (
 	maxFaults = 20 // how many faulty lines an error reports
 )
 
-// A SyntaxError is a line of a map file that cannot be used.
+// A SyntaxError is the error for a line of a map file that cannot be used.
 type SyntaxError struct {
 	Line   int    // number of the line, from 1
 	Text   string // the line, without white space around it
@@ -158,7 +158,7 @@ var letterOps = map[rune]op{
 }
 
 // conflicts lists letters that cannot be combined. Some other combinations, which tftp-hpa 6.0
-// refuses, are accepted as in 5.2. One of their letters has no effect: see effectiveOps.
+// refuses, are accepted as in 5.2. In each of these, one letter has no effect: see effectiveOps.
 var conflicts = []struct {
 	ops     op
 	letters string

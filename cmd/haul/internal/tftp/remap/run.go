@@ -93,8 +93,8 @@ func (u *run) try(i int) (next int, err error) {
 }
 
 // then executes the operations of rule i. Its replacement has already been made. The argument m is
-// the rule's match in matched, the name before the replacement. It returns the index of the next
-// rule.
+// the rule's match in `matched`, which is the name before the replacement. It returns the index of
+// the next rule.
 func (u *run) then(i int, matched string, m []int) (next int, err error) {
 	r := &u.rules.rules[i]
 	text := ""
