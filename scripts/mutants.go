@@ -27,12 +27,12 @@ import (
 )
 
 const (
-	enough = 0.95            // share of the bugs that must be noticed
-	limit  = 2 * time.Minute // for the tests of one bug
-	grace  = 3 * time.Minute // added for the compiler and package testing
+	enough = 0.95            // share of the bugs that the tests must notice
+	limit  = 2 * time.Minute // time limit for the tests of one bug
+	grace  = 3 * time.Minute // added to that limit for the compiler and package testing
 )
 
-// A mutant is one bug: it replaces a text that occurs once in a file.
+// A mutant is one bug. It replaces the string `old`, which occurs once in the file, by `new`.
 type mutant struct {
 	file, pkg, run string
 	old, new       string
@@ -137,7 +137,7 @@ func checkTests(all []mutant) error {
 	return nil
 }
 
-// try puts the bug in and returns the result.
+// try runs the tests against the code with the bug, and returns the result.
 func (m mutant) try() (verdict, detail string) {
 	text, err := os.ReadFile(m.file)
 	if err != nil {

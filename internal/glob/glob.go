@@ -47,7 +47,7 @@ const metaChars = `*?[\`
 // HasMeta reports whether a name may be a pattern.
 func HasMeta(name string) bool { return strings.ContainsAny(name, metaChars) }
 
-// A Tree is the part of a [store.Tree] that patterns are expanded against.
+// A Tree has the methods of a [store.Tree] that are needed to expand a pattern.
 type Tree interface {
 	Stat(ctx context.Context, name string) (fs.FileInfo, error)
 	Lstat(ctx context.Context, name string) (fs.FileInfo, error)
@@ -56,7 +56,7 @@ type Tree interface {
 
 // A Match is an entry that a pattern matches.
 type Match struct {
-	Name string      // name in the tree
+	Name string      // name of the entry within the tree
 	Info fs.FileInfo // as described by Lstat, or by the listing of its directory
 }
 
@@ -92,14 +92,15 @@ func Expand(ctx context.Context, tree Tree, name string) ([]Match, error) {
 	return nil, x.err
 }
 
-// noMatch means that no name matches a pattern. errors.Is reports that it is [fs.ErrNotExist]. It
-// does not wrap that error, because the message would then say the same thing twice.
+// noMatch is the error if no name matches a pattern. For errors.Is it is [fs.ErrNotExist]. It does
+// not wrap that error, because the message would then say the same thing twice.
 type noMatch struct{}
 
 func (noMatch) Error() string        { return "no name matches" }
 func (noMatch) Is(target error) bool { return target == fs.ErrNotExist }
 
-// badPattern means that no entry has a name, and that the name is not a valid pattern either.
+// badPattern means that no entry has the name that was passed to Expand, and that this name is not
+// a valid pattern either.
 type badPattern struct{}
 
 func (badPattern) Error() string {
@@ -269,8 +270,8 @@ func (x *expansion) each(dir string, f func(fs.FileInfo) error) error {
 	}
 }
 
-// join returns the name in the tree of an entry of dir. It does not use [path.Join], which is slow
-// for deep names, because both names are clean already.
+// join returns the name, within the tree, of the entry `name` of the directory `dir`. It does not
+// use [path.Join], which is slow for deep names, because both names are clean already.
 func join(dir, name string) string {
 	if dir == "." {
 		return name
@@ -337,7 +338,8 @@ func (x *expansion) describe(m *Match, dirs bool) (err error) {
 	return err
 }
 
-// note keeps the first error, unless it only says that a name does not exist.
+// note records err in x.err if it is the first error. It ignores errors that only say that a name
+// does not exist.
 func (x *expansion) note(err error) {
 	if x.err == nil && !errors.Is(err, fs.ErrNotExist) {
 		x.err = err

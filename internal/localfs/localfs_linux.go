@@ -7,7 +7,7 @@ type Kind uint8
 
 // The kinds of file systems.
 const (
-	Unknown Kind = iota // any other place: perhaps another machine, or a program that serves it (FUSE)
+	Unknown Kind = iota // any other place: perhaps another machine, or a program that serves the files (FUSE)
 	Disk                // a disk of this machine
 	RAM                 // the memory of this machine, or its swap space
 )

@@ -1,5 +1,6 @@
-// Package passwords checks the names and passwords in HTTP requests (RFC 7617). Each request contains
-// them, so the package remembers which were right. It also limits how fast passwords can be guessed.
+// Package passwords checks the names and passwords in HTTP requests (RFC 7617). Each request
+// contains a name and a password, so the package remembers which passwords were right. It also
+// limits how fast passwords can be guessed.
 package passwords
 
 import (
@@ -39,7 +40,7 @@ const (
 // password without being counted.
 type Checker struct {
 	Users  *users.Directory
-	Exempt []netip.Prefix // networks that are not refused for wrong passwords
+	Exempt []netip.Prefix // networks whose addresses are not refused after wrong passwords
 
 	// Checked, if set, is called with the result of each check. It is not called for a password that
 	// is remembered.
@@ -59,7 +60,7 @@ type verdict struct {
 	err   error
 	name  string
 	login *users.Login // nil if err is not nil
-	until time.Time    // when the verdict is forgotten; zero while it is pending
+	until time.Time    // when the verdict is forgotten; zero while the check is pending
 }
 
 func (l *Checker) init() {
@@ -68,7 +69,8 @@ func (l *Checker) init() {
 	l.known = map[[sha256.Size]byte]*verdict{}
 }
 
-// An attempt is a request's name and password, the time when it arrived, and its sender's address.
+// An attempt holds the name and the password of a request, the time when the request arrived, and
+// the address of its sender.
 type attempt struct {
 	at       time.Time
 	from     netip.Addr
@@ -88,8 +90,8 @@ func (l *Checker) Check(ctx context.Context, at time.Time, from netip.Addr, name
 	if err != nil {
 		return nil, err
 	}
-	// Only a wrong password should cost the source anything. A visit that ends without success also
-	// has a cost, so every visit is recorded as a success.
+	// Only a wrong password should add to the debt of the source. A visit that ends without a
+	// success adds to it too, so every visit is recorded as a success.
 	defer func() {
 		visit.Succeed()
 		visit.End(time.Now())
@@ -201,9 +203,9 @@ func (l *Checker) verify(ctx context.Context, visit *penalty.Visit, key [sha256.
 	return login, err
 }
 
-// checkPassword waits until another password of the visitor's source may be checked, and then checks
-// this one. If it is wrong, that is counted before the next waiting password of the source is
-// checked.
+// checkPassword waits until another password of the visitor's source may be checked, and then
+// checks this one. If this password is wrong, that is counted before the next waiting password of
+// the source is checked.
 func (l *Checker) checkPassword(ctx context.Context, visit *penalty.Visit, a attempt) (*users.Login, error) {
 	end, err := visit.BeginGuess(ctx, time.Now)
 	if err != nil {
@@ -217,8 +219,9 @@ func (l *Checker) checkPassword(ctx context.Context, visit *penalty.Visit, a att
 	return login, err
 }
 
-// holds reports whether a verdict of success is still valid. It is not if the user was removed or
-// changed since; the password then has to be checked again.
+// holds reports whether the verdict that a password is right is still valid. If the user was
+// removed or changed since the check, the verdict is not valid, and the password has to be checked
+// again.
 func (v *verdict) holds(d *users.Directory) bool {
 	u, ok := d.User(v.name)
 	return ok && u.Limit == v.login.User.Limit && d.Recheck(v.login) == nil

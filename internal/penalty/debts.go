@@ -6,16 +6,17 @@ import (
 	"time"
 )
 
-// An Offence is an event that adds to the debt of a source. A debt is a time, which passes.
+// An Offence is an event that adds to the debt of a source. A debt is a duration, which shrinks as
+// time passes.
 type Offence int
 
 // The offences, with their costs before any strikes. OpenSSH has the same four under the names
 // authfail, noauth, grace-exceeded and crash.
 const (
 	BadLogin  Offence = iota // a wrong password: 5 s. This debt only prevents password checks, not connections
-	NoLogin                  // the connection ended before the login, perhaps after trying wrong keys: 1 s
-	TooSlow                  // did not log in within the time limit: 10 s
-	Malformed                // sent data that no client sends: 90 s
+	NoLogin                  // the connection ended before the login, perhaps after the peer tried wrong keys: 1 s
+	TooSlow                  // the peer did not log in within the time limit: 10 s
+	Malformed                // the peer sent data that no client sends: 90 s
 )
 
 // cost returns the cost of an offence before any strikes.
@@ -37,7 +38,8 @@ const (
 	Threshold = 15 * time.Second // a source that owes this much is refused
 	Longest   = 10 * time.Minute // the most that a source can owe
 
-	// calm is how long a source must be free of debt before one of its strikes is forgotten.
+	// calm is how long a source must owe nothing before one of its strikes is forgotten: see
+	// debt.strikes.
 	calm = 10 * time.Minute
 
 	// maxStrikes bounds the growth of costs. Each strike doubles the cost, so with 6 strikes it is
@@ -53,8 +55,8 @@ type debt struct {
 	net     netip.Prefix
 	until   time.Time // when nothing is owed any more
 	refused bool      // the debt has reached Threshold; stays true until nothing is owed
-	// strikes is how many times the debt reached Threshold recently; each calm without debt lowers
-	// it by one.
+	// strikes is how many times the debt reached Threshold recently. Each period of the length
+	// `calm` without a debt lowers strikes by one.
 	strikes int
 	index   int // index of the debt in table.queue
 }

@@ -62,8 +62,8 @@ type Guard struct {
 	// MaxHandshakes is the maximum number of connections that have not logged in yet; 0 means
 	// DefaultMaxHandshakes.
 	MaxHandshakes int
-	// MaxHandshakesPerSource is the maximum number of such connections of one source; 0 means
-	// DefaultMaxHandshakesPerSource.
+	// MaxHandshakesPerSource is the maximum number of connections of one source that have not
+	// logged in yet; 0 means DefaultMaxHandshakesPerSource.
 	MaxHandshakesPerSource int
 
 	// Exempt lists networks whose addresses never owe anything, and to which the limits for one
@@ -239,7 +239,7 @@ func (v *Visit) Fail(now time.Time, o Offence) (began *Lockout) {
 	return v.fail(now, o)
 }
 
-// fail is Fail for callers that hold mu.
+// fail is like Fail, for callers that hold mu.
 func (v *Visit) fail(now time.Time, o Offence) (began *Lockout) {
 	v.offended = true
 	kind, cause, cost := forVisits, Penalized, o.cost()
@@ -384,7 +384,7 @@ func sources(a netip.Addr) (nets []netip.Prefix) {
 	for _, b := range bits {
 		p, err := a.Prefix(b)
 		if err != nil {
-			return nil // impossible: the address is valid and has at least that many bits
+			return nil // impossible: the address is valid, and has at least as many bits as the prefix
 		}
 		nets = append(nets, p)
 	}

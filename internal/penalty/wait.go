@@ -103,8 +103,8 @@ func (g *Guard) recheck(v *Visit, now time.Time) error {
 	return r
 }
 
-// wake allows waiting connections to begin their handshakes, as far as there is room. The caller
-// holds mu.
+// wake allows waiting connections to begin their handshakes, as far as the limits on handshakes
+// permit. The caller holds mu.
 func (g *Guard) wake() {
 	g.queue = slices.DeleteFunc(g.queue, func(v *Visit) bool {
 		if g.fullHandshakes(v.sources) != nil {

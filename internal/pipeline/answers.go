@@ -78,7 +78,7 @@ func (p *Plan) EOF(id uint32) bool {
 	}
 	r := p.ended(x)
 	if r.piece == none {
-		return true // the range has moved by another request, or lies after an end that is already known
+		return true // another request has moved the range, or the range lies after an end that is already known
 	}
 	end := p.pieces.all[r.piece].off
 	p.giveUp(r.piece)
@@ -86,8 +86,8 @@ func (p *Plan) EOF(id uint32) bool {
 	return true
 }
 
-// EndAt reports that the file ends at an offset, because the source of a write has ended. A later
-// call can only lower the end of the file, and never below Contiguous.
+// EndAt reports that the file ends at the offset `end`, because the source of a write has ended
+// there. A later call can only lower the end of the file, and never below Contiguous.
 func (p *Plan) EndAt(end int64) {
 	end = max(end, p.Contiguous())
 	if end >= p.end {

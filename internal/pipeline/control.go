@@ -33,7 +33,8 @@ const (
 	minTrip = time.Microsecond
 )
 
-// A control implements the rule. It counts in units, which are bytes or requests.
+// A control implements the rule that is explained above. It counts in units, which are bytes or
+// requests.
 type control struct {
 	floor, ceiling int64
 	extra          int64 // units added to the window that the rule gives: see Link.Widen
@@ -63,8 +64,8 @@ type control struct {
 	shortest time.Duration // shortest round trip ever; 0 before the first
 
 	probe  uint32        // number of the latest measurement of `least`
-	probes bool          // that measurement is under way
-	stale  time.Duration // value of `least` when that measurement began
+	probes bool          // the measurement with the number in `probe` is under way
+	stale  time.Duration // value of `least` when the latest measurement began
 }
 
 // A flight holds the data that a control keeps about an outstanding request.
@@ -93,7 +94,8 @@ func (c *control) clock(now time.Time) time.Duration {
 // rate returns the best recorded rate, in units per second.
 func (c *control) rate() int64 { return max(c.best, c.before) }
 
-// target returns the window according to the rule.
+// target returns the window that the rule gives, between the floor and the ceiling. It ignores that
+// a measurement makes the window smaller: see window.
 func (c *control) target() int64 {
 	rule := mulDiv(c.rate(), 2*int64(c.least), int64(time.Second))
 	if rule > 0 {

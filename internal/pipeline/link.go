@@ -25,7 +25,7 @@ type Link struct {
 	table        table[request]
 	sessions     [MaxSessions]int64 // bytes outstanding on each session
 	heldBytes    int64              // bytes of outstanding requests that are held
-	open         uint64             // the sessions for which Next was called, one bit for each
+	open         uint64             // one bit for each session for which Next was called
 }
 
 // A request is an outstanding request, in the table of its link.
@@ -34,12 +34,12 @@ type request struct {
 	plan    *Plan
 	off     int64
 	session int32
-	piece   int32 // the piece whose bytes it requests; none if the answer is not needed any more
+	piece   int32 // index of the piece whose bytes are requested; `none` if the answer is not needed any more
 
 	// These are the neighbours in Plan.ages, the list of requests that may be repeated. A request
 	// that was repeated, and its repetition, are not in that list.
 	older, younger int32
-	waits          bool // the request is in that list
+	waits          bool // the request is in the list Plan.ages
 
 	// The driver has not sent the request yet, or the answer has arrived and is not stored yet: see
 	// Config.Held and Hold.
@@ -90,8 +90,8 @@ func (k *Link) Full() bool { return k.table.used >= k.requests }
 // RoundTrip returns the shortest round trip of the recent past, or 0 before the first.
 func (k *Link) RoundTrip() time.Duration { return k.bytes.least }
 
-// Shortest returns the shortest round trip ever, or 0 before the first. The distance to the server
-// is at most that.
+// Shortest returns the shortest round trip ever, or 0 before the first. A round trip without any
+// queue takes at most that long.
 func (k *Link) Shortest() time.Duration { return k.bytes.shortest }
 
 // Moved returns how many bytes have moved.
@@ -100,7 +100,7 @@ func (k *Link) Moved() int64 { return k.bytes.delivered }
 // Rate returns the best recent rate, in bytes per second.
 func (k *Link) Rate() int64 { return k.bytes.rate() }
 
-// sessionsFor returns how many sessions are useful for the remaining left bytes: as many as the
+// sessionsFor returns how many sessions are useful for the `left` bytes that remain: as many as the
 // window fills, or will fill soon, but at least 1 and at most the limit. Sessions that are open
 // already need not be closed when the window shrinks.
 func (k *Link) sessionsFor(left int64) int {

@@ -75,7 +75,8 @@ func (ps *pieces) prevOf(i int32) *int32 {
 	return &ps.all[i].prev
 }
 
-// drop removes a piece from the list. If the piece is a hole, the caller has removed it from the heap.
+// drop removes a piece from the list. If the piece is a hole, the caller must have removed it from
+// the heap.
 func (ps *pieces) drop(i int32) {
 	s := &ps.all[i]
 	*ps.nextOf(s.prev), *ps.prevOf(s.next) = s.next, s.prev
@@ -125,7 +126,8 @@ func (ps *pieces) giveBack(i int32) {
 	}
 }
 
-// finish marks a piece as done. If the piece is a hole, the caller has removed it from the heap.
+// finish marks a piece as done. If the piece is a hole, the caller must have removed it from the
+// heap.
 func (ps *pieces) finish(i int32) {
 	s := &ps.all[i]
 	s.state = done

@@ -43,9 +43,9 @@ const (
 	outstandingBits = 12
 	generationBits  = 31 - outstandingBits // the top bit of an id is for the driver
 
-	// maxPieces bounds the number of pieces into which a plan divides its file. Requests and a short
-	// answer to each cause at most half as many pieces. There are more only if the server answers
-	// each request with less data than the one before.
+	// maxPieces bounds the number of pieces into which a plan divides its file. Even with a short
+	// answer to each of MaxOutstanding requests, there are at most half as many pieces. There are
+	// more only if the server answers each request with less data than the one before.
 	maxPieces = 8 * MaxOutstanding
 
 	// maxEmpty is the number of answers without data, for one range, that make the plan fail.
@@ -61,7 +61,7 @@ const (
 	shortsInRow = 4
 )
 
-// none is the index that stands for no element.
+// none stands for "no element" wherever an index is expected.
 const none = -1
 
 // The defaults for fields of [Limits] and [Config] that are zero.

@@ -55,12 +55,12 @@ type Plan struct {
 
 	out    int // number of outstanding requests, on all sessions
 	asked  int // number of pieces with the state asked
-	beyond int // number of these pieces that lie after `expected`
+	beyond int // number of pieces with the state asked that lie after `expected`
 
 	ages ages // requests that may be repeated
 
 	shorts   int   // number of short answers since the last full one
-	longest  int64 // length of the longest of these answers
+	longest  int64 // length of the longest short answer since the last full one
 	shrinkTo int64 // smallest value of chunk after short answers: minChunk, except in tests
 
 	remote, local failure
@@ -241,7 +241,7 @@ func (p *Plan) left(i int32) {
 // errUnnamed replaces a nil error that the driver passed.
 var errUnnamed = errors.New("failed for no stated reason")
 
-// A failure keeps, of several errors, the one with the lowest offset.
+// A failure holds the error with the lowest offset of all errors that were passed to `note`.
 type failure struct {
 	err error
 	off int64
@@ -256,7 +256,7 @@ func (f *failure) note(off int64, err error) {
 	}
 }
 
-// at returns the error, or nil if its offset is not before end, where the file ends.
+// at returns the error, or nil if the error's offset is at or after `end`, the end of the file.
 func (f *failure) at(end int64) error {
 	if f.off >= end {
 		return nil

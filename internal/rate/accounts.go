@@ -38,7 +38,7 @@ func (p *Pair) idle(now time.Time) bool { return p.Sent.idle(now) && p.Received.
 type Accounts[Name comparable] struct {
 	mu     sync.Mutex
 	byName map[Name]*Pair // the Pair of each account that is kept; guarded by mu
-	owing  int            // number of accounts in byName without users; guarded by mu
+	owing  int            // number of accounts in byName that have no users; guarded by mu
 	looked time.Time      // when all accounts without users were last checked; guarded by mu
 }
 

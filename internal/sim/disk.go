@@ -18,7 +18,7 @@ const (
 	Commit   = "commit"
 )
 
-// A Call is one use of a Disk.
+// A Call describes one call of a method of a Disk, or of its files and uploads.
 type Call struct {
 	Op   string
 	Name string
@@ -32,7 +32,7 @@ type Disk struct {
 	NoTry bool // the files do not implement store.TryReader
 
 	// Before, if set, is called before each call of the store. It may sleep. If it returns an
-	// error, the call is not made and returns that error.
+	// error, the store is not called, and the caller gets that error.
 	Before func(Call) error
 
 	mu    sync.Mutex

@@ -24,7 +24,7 @@ import (
 // time.
 type Link struct {
 	Latency time.Duration
-	Jitter  time.Duration // upper bound of a random addition to Latency; does not change the order
+	Jitter  time.Duration // upper bound of a random addition to Latency; datagrams nevertheless arrive in order
 	Rate    int           // bytes a second; 0 means no bound
 	Queue   time.Duration // the longest wait in the queue before a datagram is dropped; 0 means 100 ms
 
@@ -84,8 +84,8 @@ func New(seed uint64) *Network {
 	}
 }
 
-// Host returns the host that has the first of the addresses. If there is no such host, it creates one
-// with all of them.
+// Host returns the host that has the first of the addresses. If there is no such host, it creates
+// one that has all of the addresses.
 func (n *Network) Host(addrs ...string) *Host {
 	n.mu.Lock()
 	defer n.mu.Unlock()

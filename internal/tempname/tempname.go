@@ -21,9 +21,9 @@ type Kind string
 const (
 	Part       Kind = ".part"   // an upload to a directory; it cannot be resumed after its process has exited
 	Keep       Kind = ".keep"   // an upload that can be resumed
-	Checkpoint Kind = ".mark"   // records how much of a Keep file is safe
+	Checkpoint Kind = ".mark"   // records how many bytes of a Keep file are safe
 	Upload     Kind = ".upload" // an upload by the SFTP client
-	// Record says how much of an Upload file is safe, or that the copy of a directory is
+	// Record says how many bytes of an Upload file are safe, or that the copy of a directory is
 	// unfinished.
 	Record Kind = ".record"
 	Case   Kind = ".case" // a directory that is made to find out whether the target ignores case

@@ -116,7 +116,8 @@ func (j *job) login() (*ssh.ClientConfig, error) {
 	return c, nil
 }
 
-// kind returns which of the standard errors an error is.
+// kind returns the tests' name for the standard error that err wraps, or "" if it wraps none of
+// them.
 func kind(err error) string {
 	for _, k := range []struct {
 		err  error
@@ -242,7 +243,8 @@ func put(ctx context.Context, c *sftpclient.Client, local, remote string, flag i
 	return errors.Join(err, f.Close())
 }
 
-// publish uploads a file through the client's store: hidden until it is complete.
+// publish uploads a file through the client's store, so the file has its name only when it is
+// complete.
 func publish(ctx context.Context, c *sftpclient.Client, local, remote string) error {
 	b, err := os.ReadFile(local)
 	if err != nil {

@@ -16,7 +16,7 @@ func main() {
 	fmt.Println("switching off:", syscall.Reboot(syscall.LINUX_REBOOT_CMD_POWER_OFF))
 }
 
-// show prints a file of a file system.
+// show mounts a file system of the given kind at dir, and prints the file `name` in it.
 func show(kind, dir, name string) {
 	_ = os.Mkdir(dir, 0o755)
 	if err := syscall.Mount(kind, dir, kind, 0, ""); err != nil {
