@@ -114,7 +114,7 @@ func newBenchTFTP() *cobra.Command {
 	return cmd
 }
 
-// checkLoad checks the flags of a load. Its error names the wrong flag.
+// checkLoad checks the values of the flags that describe a load. Its error names the wrong flag.
 func checkLoad(l *load.Load, url string) error {
 	if err := l.Target.Check(); err != nil {
 		return failure.Usage.Errorf("URL %q: %w", url, err)

@@ -56,7 +56,7 @@ type bootFlags struct {
 	svg             string
 
 	simulate                bool
-	link, store, ofMachine  float64 // rates of the simulated site, in Gb/s
+	link, store, ofMachine  float64 // rates in Gb/s of the links of a replica, of the store and of a machine
 	loaderSize, imageSize   console.ByteSize
 	noCache                 bool
 	forServers, forSimulate []string // flags that apply only to real servers, or only to a simulation

@@ -58,7 +58,8 @@ A server that uses it continues with the blocks that it has open, and fetches th
 again. Files in DIR that the cache has not made stay, and are printed.`
 )
 
-// newCacheCommand returns a command for the cache in a directory.
+// newCacheCommand returns the subcommand of "haul cache" that calls run with the directory of a
+// cache.
 func newCacheCommand(name, short, help string, run func(ctx context.Context, out io.Writer, dir string) error) *cobra.Command {
 	return &cobra.Command{
 		Use:     name + " DIR",
@@ -115,7 +116,8 @@ func clearCache(ctx context.Context, out io.Writer, dir string) error {
 	return failure.Local.Wrap(err)
 }
 
-// nameForeign returns a function that prints the name of a file that the cache did not create.
+// nameForeign returns a function that prints the name of a file that the cache did not create. The
+// line begins with the text `before`. If swept is set, it says that a server will remove the file.
 func nameForeign(out io.Writer, before string) func(name string, swept bool) {
 	shown := console.NameFormat(out)
 	return func(name string, swept bool) {

@@ -29,7 +29,7 @@ const cpExamples = `  haul cp host:db.sql host:backup/
   haul cp -r hosta:data hostb:`
 
 func newCp() *cobra.Command {
-	f := copyFlags{parallel: 1} // cp does not have this flag
+	f := copyFlags{parallel: 1} // cp has no flag --parallel, and config refuses 0
 	cmd := &cobra.Command{
 		Use:         "cp FROM... TO",
 		SuggestFor:  []string{"copyto"},

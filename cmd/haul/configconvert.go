@@ -56,7 +56,7 @@ func newConfigConvert() *cobra.Command {
 	return cmd
 }
 
-// convertFile prints the result of a converter for a file.
+// convertFile converts a file with the given converter, and prints the result.
 func convertFile(cmd *cobra.Command, name string, converter func(file, text string) (string, error)) error {
 	text, err := smallfile.Read(name, convert.MaxFile)
 	if err != nil {
@@ -85,7 +85,7 @@ func convertWords(cmd *cobra.Command, words []string) error {
 	}
 	_, err = f.settings.Resolve(config.Sources{
 		Dirs: serve.Flags().Args(), Given: serve.Flags().Changed, File: f.file,
-		// Ignore this process's variables: the server's may differ.
+		// Ignore the environment variables of this process: those of the server may differ.
 		Lookup: func(string) (string, bool) { return "", false },
 	})
 	if err != nil {

@@ -85,7 +85,7 @@ func (f *copyFlags) addShared(cmd *cobra.Command) {
 	}
 }
 
-// config returns the configuration of a copy over a protocol.
+// config checks the flags, and returns the configuration of a copy over the protocol p.
 func (f *copyFlags) config(cmd *cobra.Command, p remote.Protocol) (cfg copying.Config, err error) {
 	if f.parallel < 1 {
 		return cfg, failure.Usage.Errorf("--parallel %d: must be above 0", f.parallel)
@@ -141,7 +141,8 @@ func (f *copyFlags) events(sources []string, to string) events.Config {
 	return events.Config{Sources: sources, To: to, DryRun: f.dryRun, Quiet: f.quiet}
 }
 
-// sendable returns an error for flags that have no meaning when files are sent over HTTP or S3.
+// sendable returns an error if flags are set that have no meaning when files are sent over HTTP or
+// S3.
 func (f *copyFlags) sendable(p remote.Protocol) error {
 	if p != remote.HTTP && p != remote.S3 {
 		return nil

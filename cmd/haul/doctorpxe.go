@@ -136,7 +136,7 @@ func (d *doctorPXE) run(ctx context.Context, out io.Writer) error {
 // errWouldNotBoot reports that a machine would not boot, or would boot only by chance.
 var errWouldNotBoot = errors.New("not all kinds of machines would boot")
 
-// writeDiagnosis prints a diagnosis for people.
+// writeDiagnosis prints a diagnosis as text for people.
 func writeDiagnosis(out io.Writer, d *pxedoctor.Diagnosis) {
 	var s strings.Builder
 	fmt.Fprintf(&s, "%s on %s, as %s:\n", d.Kind, d.Interface, d.MAC)

@@ -13,8 +13,8 @@ import (
 
 const eventsFlagHelp = "print a JSON object for each event: see haul help json"
 
-// withEvents runs a command. It passes a log of the command's events to run if on is set, and nil
-// otherwise. c contains the values from the command line.
+// withEvents calls run, which does the work of a command. If `on` is set, it passes run a log of
+// the command's events, and otherwise nil. c contains the values from the command line.
 func withEvents(cmd *cobra.Command, on bool, c events.Config, run func(*events.Log) error) error {
 	if !on {
 		return run(nil)
@@ -28,7 +28,7 @@ func withEvents(cmd *cobra.Command, on bool, c events.Config, run func(*events.L
 	return log.End(err)
 }
 
-// checkApart returns an error if events and the file would be written to the same place.
+// checkApart returns an error if the events and the local file would be written to the same place.
 func checkApart(events io.Writer, local string) error {
 	out, ok := events.(interface{ Stat() (os.FileInfo, error) })
 	same := local == "-"

@@ -43,7 +43,7 @@ var causes = map[int]string{
 	exitNoAnswer: "no-answer", exitLocal: "local", exitInterrupted: "interrupted",
 }
 
-// classify returns the exit code of an error, and the word for it.
+// classify returns the exit code of an error, and the word for that code in events.
 func classify(err error) (code int, cause string) {
 	code = exitCode(err)
 	return code, causes[code]
@@ -89,7 +89,7 @@ func exitCode(err error) int {
 	return exitFailed
 }
 
-// sshCode returns the exit code for an error of SSH or SFTP, or 0 for any other error.
+// sshCode returns the exit code for an SSH or SFTP error, or 0 for any other error.
 func sshCode(err error) int {
 	refusal := isRefusal(err)
 	_, algorithms := errors.AsType[*ssh.AlgorithmNegotiationError](err)
@@ -130,7 +130,7 @@ func sshCode(err error) int {
 	return 0
 }
 
-// webCode returns the exit code for an error of HTTP, or 0 for any other error.
+// webCode returns the exit code for an HTTP error, or 0 for any other error.
 func webCode(err error) int {
 	moved, moving := errors.AsType[*webclient.TransferError](err)
 	server := webclient.IsRemote(err)
@@ -145,7 +145,7 @@ func webCode(err error) int {
 	return codeOfSide(err, server, moving && moved.Local)
 }
 
-// s3Code returns the exit code for an error of S3, or 0 for any other error.
+// s3Code returns the exit code for an S3 error, or 0 for any other error.
 func s3Code(err error) int {
 	moved, moving := errors.AsType[*s3.TransferError](err)
 	server := s3.IsRemote(err)
@@ -178,8 +178,8 @@ func isRefusal(err error) bool {
 	return ok
 }
 
-// codeOfSide returns the exit code of an error that concerns the server or, in a transfer, this
-// machine. For other errors it returns 0.
+// codeOfSide returns the exit code of an error of the server (if `server` is set) or, in a
+// transfer, of this machine (if `local` is set). If neither is set, it returns 0.
 func codeOfSide(err error, server, local bool) int {
 	switch {
 	case server && errors.Is(err, fs.ErrNotExist):

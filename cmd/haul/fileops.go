@@ -63,7 +63,8 @@ func newLs() *cobra.Command {
 	return cmd
 }
 
-// sortBy returns the Set function of a boolean flag that selects an order.
+// sortBy returns the Set function of a boolean flag. The flag sets *to to the given order if its
+// value is true, and to fileops.ByName otherwise.
 func sortBy(to *fileops.Order, order fileops.Order) func(string) error {
 	return func(value string) error {
 		on, err := strconv.ParseBool(value)

@@ -16,7 +16,7 @@ const (
 	filterFrom filterKind = "filter-from"
 )
 
-// usage returns the flag's text in the help.
+// usage returns the text that the help shows for the flag.
 func (k filterKind) usage() string {
 	switch k {
 	case exclude:
@@ -33,25 +33,26 @@ type filterSource struct {
 	value string
 }
 
-// A filterFlag collects the filter flags in the order of the command line.
+// A filterFlag is the [pflag.Value] of one filter flag. All filter flags append to the same list,
+// so that their order on the command line is kept.
 type filterFlag struct {
 	kind filterKind
 	all  *[]filterSource
 }
 
-// Set adds a value.
+// Set appends a value to the list.
 func (f filterFlag) Set(s string) error {
 	*f.all = append(*f.all, filterSource{f.kind, s})
 	return nil
 }
 
-// String returns the default.
+// String returns the default value of the flag, which is empty.
 func (filterFlag) String() string { return "" }
 
 // Type returns the kind of value, for help texts.
 func (filterFlag) Type() string { return "string" }
 
-// maxFilterFile bounds a file of rules, in bytes.
+// maxFilterFile is the maximum size of a file of filter rules, in bytes.
 const maxFilterFile = 1 << 20
 
 // readFilters returns the filter for the given flags.

@@ -12,11 +12,11 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/server/site"
 )
 
-// A filledFlag is a string that must not be empty. If it could be, an empty shell variable would
-// make haul trust every certificate that the system trusts.
+// A filledFlag is the value of a flag that must not be empty. If --cacert or --fingerprint could be
+// empty, an empty shell variable would make haul trust every certificate that the system trusts.
 type filledFlag string
 
-// Set sets the text.
+// Set sets the text. It returns an error if s is empty.
 func (f *filledFlag) Set(s string) error {
 	if s == "" {
 		return errors.New("it is empty; leave the flag out to trust what the system trusts")
@@ -37,8 +37,8 @@ func sizeVar(flags *pflag.FlagSet, to *int64, name string, value int64, usage st
 	flags.Var((*console.ByteSize)(to), name, usage)
 }
 
-// humanFlag adds -h with the meaning that it has for ls and df. Help remains available under its
-// long name.
+// humanFlag adds the flag --human-readable, or -h, as ls and df have it. Therefore -h does not
+// print the help of this command; only --help does.
 func humanFlag(cmd *cobra.Command, to *bool, usage string) {
 	cmd.Flags().BoolVarP(to, "human-readable", "h", false, usage)
 	cmd.Flags().Bool("help", false, "help for "+cmd.Name())

@@ -72,7 +72,7 @@ func newRoot() *cobra.Command {
 		Short:         "Move files fast, by SFTP, HTTP and TFTP",
 		Long:          rootHelp,
 		Example:       rootExamples,
-		SilenceErrors: true, // main prints each error once
+		SilenceErrors: true, // haulMain prints the error
 		SilenceUsage:  true,
 		Args:          program.NoCommand,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
@@ -92,8 +92,8 @@ const sameSignal = 100 * time.Millisecond
 
 // interruptible returns a context that is cancelled at the first SIGINT, SIGTERM or SIGHUP. The
 // second signal ends the process. A SIGHUP that makes a server reload does not count. A signal that
-// was ignored when haul started, as under nohup(1) or in the background of a shell, stays ignored.
-// Calling Notify for it would change that.
+// was ignored when haul started, as under nohup(1) or in the background of a shell, stays ignored:
+// signal.Notify, which would end that, is not called for it.
 func interruptible() (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	signals := make(chan os.Signal, 2)
@@ -154,5 +154,5 @@ func (c *checkedOutput) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// WriteString calls Write.
+// WriteString calls Write, because the method of *os.File would not record an error.
 func (c *checkedOutput) WriteString(s string) (int, error) { return c.Write([]byte(s)) }

@@ -49,8 +49,9 @@ func onServers(cmd *cobra.Command, f *sshFlags, w *webFlags, words []string, run
 	return run(cmd.Context(), s, list)
 }
 
-// serverLocations parses locations on servers, which must have the same protocol. HTTP is allowed
-// only with overHTTP, and TFTP only for probe.
+// serverLocations parses locations on servers, which must have the same protocol. TFTP is allowed
+// only for the command probe. If overHTTP is not set, errors about other locations do not suggest
+// HTTP.
 func serverLocations(cmd *cobra.Command, overHTTP bool, words []string) ([]remote.Location, error) {
 	list, err := remote.ParseAll(words)
 	if err != nil {
@@ -60,7 +61,7 @@ func serverLocations(cmd *cobra.Command, overHTTP bool, words []string) ([]remot
 		switch {
 		case !l.IsRemote() || l.Protocol == remote.TFTP && cmd.Name() != "probe":
 			if !overHTTP && list[0].Protocol == remote.HTTP {
-				l = list[0] // report the first location, which is wrong too
+				l = list[0] // report the first location: the command does not support HTTP either
 			}
 			return nil, noFiles(cmd.Name(), l, overHTTP)
 		case l.Protocol != list[0].Protocol:

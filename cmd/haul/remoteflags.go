@@ -19,7 +19,8 @@ import (
 	"github.com/haul-project/haul/sftp/sftpclient"
 )
 
-// loginFlags holds the flags about questions to the user, which SFTP and HTTP share.
+// loginFlags holds the flags that SFTP and HTTP share. They say whether haul may ask the user, and
+// where the password is.
 type loginFlags struct {
 	batch        bool
 	passwordFile string
@@ -63,14 +64,15 @@ func (f *sshFlags) add(cmd *cobra.Command) {
 	f.loginFlags.add(cmd)
 }
 
-// addRequests adds the flags of get and put for requests, named as in sftp.
+// addRequests adds the flags of get and put that limit the number and the size of SFTP requests.
+// They have the same letters as in sftp(1).
 func (f *sshFlags) addRequests(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.IntVarP(&f.requests, "requests", "R", 0, fmt.Sprintf("have at most `N` requests in flight, 1 to %d, over one connection (default: what the path holds)", sftpclient.MaxRequests))
 	flags.VarP(&f.requestSize, "request-size", "B", fmt.Sprintf("most bytes of a request, up to %s (default: what the server allows)", console.FormatSize(sftpclient.MaxRequestBytes)))
 }
 
-// check returns errors that can be found before anything begins.
+// check returns an error for wrong values of the flags. Call it before connecting to a server.
 func (f *sshFlags) check() error {
 	if f.port < 0 || f.port > 65535 || f.port == 0 && f.flags.Changed("port") {
 		return failure.Usage.Errorf("--port %d: choose 1 to 65535", f.port)
@@ -111,7 +113,7 @@ func (c *commandFlag) String() string { return strings.Join(*c, " ") }
 // Type returns the kind of value, for help texts.
 func (c *commandFlag) Type() string { return "COMMAND" }
 
-// webFlags are the flags about certificates.
+// webFlags holds the flags that say which certificate of a web server to trust.
 type webFlags struct {
 	cacert      string
 	fingerprint string
@@ -125,10 +127,11 @@ func (f *webFlags) add(cmd *cobra.Command) {
 	flags.BoolVar(&f.insecure, "insecure", false, "do not check the server's certificate: anybody may be the server")
 }
 
-// These are the groups of flags that several protocols share, but not all of them.
+// loginGroup and webGroup are the names of the groups of flags that apply to two of the protocols:
+// to SFTP and HTTP, and to HTTP and S3.
 var loginGroup, webGroup = commandline.GroupName([]string{"SFTP", "HTTP"}), commandline.GroupName([]string{"HTTP", "S3"})
 
-// addServers adds the flags for each kind of server.
+// addServers adds the flags for connections to SFTP, HTTP and S3 servers.
 func addServers(cmd *cobra.Command, ssh *sshFlags, web *webFlags) {
 	commandline.AddGroup(cmd, ssh.add, "SFTP")
 	commandline.AddGroup(cmd, web.add, "HTTP", "S3")
@@ -160,7 +163,7 @@ func remoteConfig(f *sshFlags, w *webFlags, stderr io.Writer) remote.Config {
 	return c
 }
 
-// onlyFlagsOf returns an error for flags that do not apply to the protocol.
+// onlyFlagsOf returns an error if the user has set flags that do not apply to the protocol.
 func onlyFlagsOf(p remote.Protocol, cmd *cobra.Command) error {
 	var wrong []string
 	other, option := "", false

@@ -75,7 +75,8 @@ func completeDirs(*cobra.Command, []string, string) ([]cobra.Completion, cobra.S
 	return nil, cobra.ShellCompDirectiveFilterDirs
 }
 
-// serveFlags are the flags of "haul serve", and of commands that show their effect.
+// serveFlags holds the flags of "haul serve". Commands that show the effect of these flags, such as
+// "haul config show", have them too.
 type serveFlags struct {
 	settings *config.Settings
 	file     string
@@ -113,7 +114,8 @@ func (f *serveFlags) parse(words []string) (*cobra.Command, error) {
 	return serve, nil
 }
 
-// resolve returns the configuration that results from flags, variables and a file.
+// resolve returns the configuration that results from the flags, the environment variables and the
+// configuration file.
 func (f *serveFlags) resolve(cmd *cobra.Command, dirs []string) (settings.Config, error) {
 	if f.file == "" && len(dirs) == 0 {
 		f.file = config.DefaultFile()
@@ -123,7 +125,7 @@ func (f *serveFlags) resolve(cmd *cobra.Command, dirs []string) (settings.Config
 	return cfg, err
 }
 
-// mistakes appends the number of mistakes to an error if there are several.
+// mistakes appends the number of mistakes to an error that reports several mistakes.
 func mistakes(err error) error {
 	if n := len(failure.Joined(err)); n > 1 {
 		return errors.Join(err, fmt.Errorf("%d mistakes", n))

@@ -37,7 +37,7 @@ func (f *tftpFlags) add(cmd *cobra.Command) {
 	addTrace(cmd, &f.trace)
 }
 
-// addDownloads adds these flags, and the flags that only downloads have.
+// addDownloads adds the same flags as add, and the flag that only downloads have.
 func (f *tftpFlags) addDownloads(cmd *cobra.Command) {
 	f.add(cmd)
 	cmd.Flags().BoolVar(&f.noReorder, "no-reorder", false, "drop packets that arrive out of order, for measurements")

@@ -157,7 +157,7 @@ func newUserShow() *cobra.Command {
 	return cmd
 }
 
-// showUser prints everything that applies to a user.
+// showUser prints all settings that apply to a user.
 func showUser(out io.Writer, file *usersFlag, name string) error {
 	u, err := file.find(name)
 	if err != nil {

@@ -40,7 +40,7 @@ const userAddExamples = `  haul user add alice                          asks for
   haul user add backup --key 'from="10.0.0.0/8" ssh-ed25519 AAAA... backup' --limit 20M
   pwgen -s 24 1 | haul user add scanner --password-stdin --access upload-only --from 192.0.2.0/24`
 
-// completeAccess sets the completions of --access.
+// completeAccess sets the words with which the shell completes the value of --access.
 func completeAccess(cmd *cobra.Command) {
 	commandline.CompleteWords(cmd, "access", users.Full.String(), users.ReadOnly.String(), users.UploadOnly.String())
 }
@@ -89,7 +89,7 @@ func (f *addFlags) run(cmd *cobra.Command, name string) error {
 	if err != nil {
 		return err
 	}
-	if err := checkNew(path, name); err != nil { // before anybody has to type a password
+	if err := checkNew(path, name); err != nil { // check this before anybody has to type a password
 		return err
 	}
 	if f.needsPassword {
@@ -114,12 +114,12 @@ func (f *addFlags) run(cmd *cobra.Command, name string) error {
 	return nil
 }
 
-// checkNew returns an error if a user exists already. It returns nil if the users file cannot be
-// read.
+// checkNew returns an error if a user of this name exists already. It returns nil if the users file
+// cannot be read.
 func checkNew(path, name string) error {
 	d, err := users.Open(path)
 	if err != nil {
-		return nil // Add will report the error
+		return nil // users.Add will report the error
 	}
 	if _, ok := d.User(name); ok {
 		return fmt.Errorf("user %s is in %s already; \"haul user set\", \"key\" and \"password\" change it", name, path)
@@ -162,7 +162,7 @@ func (f *addFlags) user(in io.Reader, name string) (users.User, error) {
 		}
 		u.Keys = append(u.Keys, keys...)
 	}
-	// Adding the user makes these checks too, but only after the user has typed a password.
+	// users.Add makes the same checks, but it is called only after somebody has typed the password.
 	if _, err := users.New(u); err != nil {
 		return u, failure.Usage.Wrap(err)
 	}
@@ -298,11 +298,11 @@ func newUserPassword() *cobra.Command {
 // passwordFlags says where to read a password.
 type passwordFlags struct{ ask, stdin bool }
 
-// leastPassword is the shortest length of a password, in bytes. Anybody can try to log in to a
+// leastPassword is the minimum length of a password, in bytes. Anybody can try to log in to a
 // server, and shorter passwords can be guessed.
 const leastPassword = 8
 
-// read reads a password, and returns its hash.
+// read reads the password for the user `name`, checks its length, and returns its hash.
 func (p *passwordFlags) read(cmd *cobra.Command, name string) (users.Hash, error) {
 	password, err := p.get(cmd, name)
 	if err != nil {
@@ -343,7 +343,8 @@ func (p *passwordFlags) get(cmd *cobra.Command, name string) ([]byte, error) {
 	return first, nil
 }
 
-// readPassword reads one line. A second line is an error, because it is probably a mistake.
+// readPassword reads a password, which is the only line of the input. A second line is an error,
+// because it is probably a mistake.
 func readPassword(in io.Reader) ([]byte, error) {
 	b, err := io.ReadAll(io.LimitReader(in, users.MaxPassword+3))
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/haul-project/haul/users"
 )
 
-// find returns a user of the users file.
+// find returns the user `name` of the users file.
 func (f *usersFlag) find(name string) (users.User, error) {
 	d, path, err := f.open()
 	if err != nil {
@@ -35,7 +35,7 @@ func (f *usersFlag) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.name, "users", "", "use this users `FILE` (default: "+settings.UsersPlaces+")")
 }
 
-// path returns the path of the users file.
+// path returns the path of the users file: the value of the flag, or otherwise the default path.
 func (f *usersFlag) path() (string, error) {
 	if f.name != "" {
 		return f.name, nil
@@ -43,7 +43,8 @@ func (f *usersFlag) path() (string, error) {
 	return settings.DefaultUsersFile()
 }
 
-// change makes cmd a command that changes the users file. The command calls run with the path.
+// change makes cmd a command that changes the users file. The command calls run with the path of
+// that file.
 func (f *usersFlag) change(cmd *cobra.Command, run func(cmd *cobra.Command, path string, args []string) error) {
 	f.add(cmd)
 	cmd.ValidArgsFunction = f.complete
@@ -56,7 +57,7 @@ func (f *usersFlag) change(cmd *cobra.Command, run func(cmd *cobra.Command, path
 	}
 }
 
-// open loads the users file, which must exist.
+// open loads the users file, which must exist. It also returns the path of the file.
 func (f *usersFlag) open() (*users.Directory, string, error) {
 	path, err := f.path()
 	if err != nil {
@@ -66,7 +67,7 @@ func (f *usersFlag) open() (*users.Directory, string, error) {
 	return d, path, err
 }
 
-// complete completes the names of users.
+// complete lists the names of all users, with which the shell completes an argument.
 func (f *usersFlag) complete(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	d, _, err := f.open()
 	if err != nil {
@@ -75,7 +76,7 @@ func (f *usersFlag) complete(*cobra.Command, []string, string) ([]cobra.Completi
 	return d.Names(), cobra.ShellCompDirectiveNoFileComp
 }
 
-// explainUsers adds advice to the error of a users file that could not be changed.
+// explainUsers adds advice to an error from changing the users file at path.
 func explainUsers(err error, path string) error {
 	switch {
 	case errors.Is(err, fs.ErrPermission):

@@ -128,10 +128,11 @@ func newUserKeyList() *cobra.Command {
 	return cmd
 }
 
-// maxKeyFile bounds a key file for --key, in bytes.
+// maxKeyFile is the maximum size of a file of keys that --key names, in bytes.
 const maxKeyFile = 1 << 20
 
-// readKeys reads the keys that a value of --key names.
+// readKeys returns the keys that a value of --key stands for: the keys in a file, the keys on
+// standard input (for "-"), or the key that the value itself contains.
 func readKeys(in io.Reader, word string) ([]users.Key, error) {
 	source, text := "key "+word, ""
 	_, statErr := os.Stat(word)
@@ -200,7 +201,8 @@ func describeKey(k users.Key) string {
 	return strings.TrimSpace(options + k.Public.Type() + " " + k.Fingerprint() + " " + k.Comment)
 }
 
-// findKey returns the only key of a user that has a given fingerprint or comment.
+// findKey returns the key of a user that has a given fingerprint or comment. It returns an error if
+// there is no such key, or if several different keys have the comment.
 func findKey(u users.User, word string) (found users.Key, err error) {
 	for _, k := range u.Keys {
 		if k.Public == nil || k.Fingerprint() != word && k.Comment != word {
@@ -217,13 +219,14 @@ func findKey(u users.User, word string) (found users.Key, err error) {
 	return found, nil
 }
 
-// looksLikeKey reports whether a word is the line of a key, and not the name of a file.
+// looksLikeKey reports whether a word is a key as in authorized_keys, and not the name of a file.
 func looksLikeKey(word string) bool { return keyType.MatchString(word) }
 
 var keyType = regexp.MustCompile(`(?:^|\s)(?:ssh|ecdsa|sk-ssh|sk-ecdsa)-[a-z0-9@.-]+\s`)
 
-// parseKeys reads the lines of an authorized_keys file. Every line must be valid, because the user
-// can correct it at once. In a file that a users file names, invalid lines are allowed.
+// parseKeys parses the text of an authorized_keys file. Every line must be valid, because the
+// person who runs the command can correct the line at once. By contrast, the server ignores invalid
+// lines in a file that the users file names.
 func parseKeys(text string) (keys []users.Key, err error) {
 	if strings.Contains(text, "PRIVATE KEY-----") {
 		return nil, errors.New("that is a private key, which only its owner should have; the public key is in the file with .pub behind its name")

@@ -12,8 +12,8 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/cli/failure"
 )
 
-// The Makefile sets version, with the commit. A build by "go install" uses the version of the
-// module.
+// version is set by the Makefile, and includes the commit. In a program that "go install" has built
+// it is empty; such a program prints the version of its Go module.
 var version string
 
 func newVersion() *cobra.Command {
