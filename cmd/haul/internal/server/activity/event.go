@@ -19,7 +19,7 @@ import (
 // A Kind is the type of an event.
 type Kind string
 
-// The kinds. A hook can choose any of the first six.
+// These are the kinds of events. Hooks can react only to the first six.
 const (
 	Uploaded   Kind = "uploaded"   // a file was received completely, and has its final name
 	Downloaded Kind = "downloaded" // a file, or the requested part of it, was sent completely
@@ -34,17 +34,17 @@ const (
 	Probed  Kind = "probed"  // only the size of a file was requested, or the client has the file already
 	Part    Kind = "part"    // a part of an upload was received, or the complete upload has no name yet
 	Changed Kind = "changed" // a file or a directory was changed in another way, or an attempt to do so failed
-	Lost    Kind = "lost"    // the audit log has lost lines; only in the audit log
+	Lost    Kind = "lost"    // the audit log has lost lines; only the audit log contains this event
 )
 
 // HookKinds are the kinds of events that can start a hook.
 var HookKinds = []Kind{Uploaded, Downloaded, Failed, Login, LoginFailed, Boot}
 
-// maxName is the longest name in an event, in bytes. No path of a file is longer. A longer name is
-// cut off.
+// maxName is the maximum length of a name in an event, in bytes. The path of an existing file is
+// never longer. Longer names are cut off.
 const maxName = 4 << 10
 
-// maxText is the longest text from a client other than a name, in bytes.
+// maxText is the maximum length of a text from a client, other than a name, in bytes.
 const maxText = 1 << 10
 
 // An Event is something that a client has done or tried to do. docs/hooks.md describes the fields.

@@ -11,12 +11,13 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// maxHeld is how many uploads may wait for their names. Further uploads are reported at once.
+// maxHeld is how many uploads may wait until their clients rename them. Further uploads are
+// reported at once.
 const maxHeld = 1024
 
-// held keeps uploads over SFTP that clients of haul have written to a temporary file. The client
-// renames the temporary file next. An upload is reported only then, because its final name is not
-// known earlier.
+// held keeps SFTP uploads that clients of haul have written to temporary files. The client renames
+// the temporary file next. The upload is reported only then, because its final name is not known
+// earlier.
 type held struct {
 	mu  sync.Mutex
 	all map[heldKey]*heldUpload // guarded by mu
@@ -30,8 +31,8 @@ type heldUpload struct {
 	file  *store.Published
 }
 
-// add keeps an upload if its file is a temporary file, and reports whether it did. Several handles
-// may have written the same file.
+// add keeps an upload if its file is a temporary file, and reports whether it did. If several
+// handles have written the same file, add joins their events into one.
 func (h *held) add(t *sftp.Transfer, e Event, file *store.Published) bool {
 	if !tempname.Is(path.Base(t.Name), tempname.Upload) {
 		return false

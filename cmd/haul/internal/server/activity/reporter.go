@@ -16,8 +16,8 @@ import (
 	"github.com/haul-project/haul/web"
 )
 
-// A Reporter makes events from the reports of the protocols. Its functions must not block. The
-// methods of a nil Reporter do nothing.
+// A Reporter makes events from the reports of the protocols. Audit, Hook and Hash must not block.
+// The methods of a nil Reporter do nothing.
 type Reporter struct {
 	// Audit receives all events except boot events, and Hook receives the events of [HookKinds].
 	// Either may be nil.
@@ -31,7 +31,7 @@ type Reporter struct {
 	held held
 }
 
-// send passes an event on.
+// send passes an event to Audit and Hook.
 func (r *Reporter) send(e Event) {
 	if r.Audit != nil && e.Event != Boot {
 		r.Audit(e)
@@ -41,8 +41,8 @@ func (r *Reporter) send(e Event) {
 	}
 }
 
-// peerText returns the address of a peer in the format of the log: "unix" for a proxy that connects
-// by a unix socket.
+// peerText returns the address of a peer in the format of the log. For a proxy that connects by a
+// unix socket, that is "unix".
 func peerText(peer netip.AddrPort) string {
 	if !peer.IsValid() {
 		return "unix"
@@ -83,7 +83,7 @@ func (r *Reporter) Ended(t meter.Ended) {
 	r.finish(e, published)
 }
 
-// finish sends an event. For an upload, it has the hash computed first.
+// finish sends an event. If the event is an upload, finish first has the hash of the file computed.
 func (r *Reporter) finish(e Event, file *store.Published) {
 	if e.Event == Uploaded && r.Hash != nil {
 		r.Hash(e, file, r.send)
@@ -113,8 +113,8 @@ func (r *Reporter) Requested(p meter.Protocol, x *web.Exchange, result meter.Res
 	r.send(e)
 }
 
-// ofExchange corrects the kind of an HTTP event: a request of a method that transfers a file may
-// have transferred nothing.
+// ofExchange corrects the kind of an HTTP event, because a request whose method transfers a file
+// may have transferred nothing, or only a part.
 func (e *Event) ofExchange(x *web.Exchange) {
 	switch {
 	case e.Event == Downloaded && x.Status != http.StatusOK && x.Status != http.StatusPartialContent:

@@ -27,7 +27,7 @@ import (
 type Server struct {
 	cfg   *settings.Config
 	env   *service.Env
-	board *status.Board    // nil without a status page
+	board *status.Board    // the content of the status page; nil if there is no status page
 	users *logins.Sessions // the users who may see the status page; nil if everybody may
 	tls   *tls.Config      // TLS configuration of the status page; nil without users
 	ports []*port
@@ -93,7 +93,7 @@ func (s *Server) Start(ctx context.Context, passed *handover.Inherited) error {
 	return s.startStatus(ctx, passed)
 }
 
-// startMetrics serves the metrics.
+// startMetrics starts to serve the metrics, if an address for them is configured.
 func (s *Server) startMetrics(ctx context.Context, passed *handover.Inherited) error {
 	if s.cfg.Metrics == "" {
 		return nil
@@ -107,7 +107,7 @@ func (s *Server) startMetrics(ctx context.Context, passed *handover.Inherited) e
 	return nil
 }
 
-// startStatus serves the status page.
+// startStatus starts to serve the status page, if an address for it is configured.
 func (s *Server) startStatus(ctx context.Context, passed *handover.Inherited) error {
 	if s.cfg.Status.Listen == "" {
 		return nil
@@ -116,14 +116,16 @@ func (s *Server) startStatus(ctx context.Context, passed *handover.Inherited) er
 	if err != nil {
 		return err
 	}
-	// This happens, for example, if /etc/hosts gives localhost another address.
+	// The settings require users unless the configured address is a loopback address. But its name
+	// may resolve to another address, for example if /etc/hosts gives localhost another address.
 	if at := l.Addr().String(); s.users == nil && !status.Loopback(at) {
 		return failure.Mistake("status", "%s %s: that is %s, which others can reach; add %s FILE and %s FILE, or listen at 127.0.0.1:PORT", failure.Flag("status"), s.cfg.Status.Listen, at, failure.Flag("status-users"), failure.Flag("status-cert"))
 	}
 	c, scheme := status.Config{Hosts: s.cfg.Status.Hosts, TLS: s.tls, Profiles: s.cfg.Status.Profiles, Log: s.env.Log}, "http"
 	if s.users != nil {
 		c.Login, scheme = status.NewLogin(s.users.Users, s.env.Log), "https"
-		// Long requests check their login themselves.
+		// A change of the users ends no requests here, because long requests check again and again
+		// whether their login is still valid.
 		go s.users.Watch(ctx, "status", service.SayTo(s.env.Log), func() {})
 	}
 	page := status.Serve(ctx, l, s.board, c)
@@ -144,7 +146,7 @@ type port struct {
 	service string
 	accept  tcp.Server
 	sockets []*tcp.Socket
-	asked   []string // the address as configured
+	asked   []string // the configured address of each socket; "" for a socket from systemd
 	close   func()
 }
 

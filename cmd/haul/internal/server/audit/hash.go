@@ -187,7 +187,7 @@ func (one *hashing) find() (*os.File, error) {
 	return f, nil
 }
 
-// untilLate reads a file to its end, but fails as soon as the shutting-down server stops hashing.
+// untilLate reads a file for a Hasher. Reads fail once the Hasher's field late is set.
 type untilLate struct {
 	file   *os.File
 	hasher *Hasher

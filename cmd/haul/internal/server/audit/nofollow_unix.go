@@ -4,5 +4,5 @@ package audit
 
 import "syscall"
 
-// noFollow prevents the opening of a symbolic link.
+// noFollow is the flag that makes opening a file fail if the file is a symbolic link.
 const noFollow = syscall.O_NOFOLLOW

@@ -25,8 +25,8 @@ import (
 // A Service answers boot clients.
 type Service struct {
 	// TFTP and HTTP return the addresses at which the TFTP and HTTP services listen, or nothing
-	// before the service listens. A function is nil if its service does not run. Boot clients are
-	// sent to these addresses.
+	// before the service listens. A function is nil if its service does not run. The answers send
+	// boot clients to these addresses.
 	TFTP, HTTP func() []netip.AddrPort
 
 	boot  *proxydhcp.Service
@@ -67,7 +67,7 @@ func (s *Service) Listen(ctx context.Context, passed *handover.Inherited) error 
 // RegisterMetrics registers the counters of the service.
 func (s *Service) RegisterMetrics(counts *meter.Registry) { s.boot.RegisterMetrics(counts) }
 
-// Announce prints which clients are answered, and with which files.
+// Announce prints which clients the service answers, and which files it offers to them.
 func (s *Service) Announce() { s.boot.Announce(s.clients(), s.env.Say) }
 
 // Advise writes the lines for the configuration of another DHCP server, which the settings name.
@@ -100,10 +100,11 @@ func call(addrs func() []netip.AddrPort) []netip.AddrPort {
 	return addrs()
 }
 
-// SandboxPaths adds the files that are offered.
+// SandboxPaths adds the directories of the offered files.
 func (s *Service) SandboxPaths(c *privilege.Confinement) { s.files.SandboxPaths(c) }
 
-// StartBackground starts to search the served files for boot files, at intervals.
+// StartBackground starts a goroutine that searches the served files for boot files, again and
+// again.
 func (s *Service) StartBackground(ctx context.Context) { go s.boot.FindLoaders(ctx) }
 
 // Serve answers until ctx ends.
@@ -118,10 +119,10 @@ func (s *Service) Sockets() (all []handover.Socket, err error) {
 	return all, err
 }
 
-// Retire closes the service at once, without waiting, because an answer takes no time.
+// Retire closes the service at once, because no answer is under way for long.
 func (s *Service) Retire(time.Duration) { s.boot.Server.Close() }
 
-// Alive reports whether Serve runs.
+// Alive reports whether Serve is running.
 func (s *Service) Alive() bool { return s.boot.Serving() }
 
 // Name returns the name of the service in a handover.
