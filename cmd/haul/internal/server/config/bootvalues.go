@@ -23,7 +23,8 @@ func addrValue(to *netip.Addr) *value {
 	})
 }
 
-// bootFilesValue returns a value that consists of parts such as "x64=shimx64.efi".
+// bootFilesValue returns a value that is a list of architectures and their boot files, such as
+// "x64=shimx64.efi".
 func bootFilesValue(to *map[pxe.Arch]string) *value {
 	return listValue(true, nil, func(all []string) error {
 		files := map[pxe.Arch]string{}
@@ -43,9 +44,9 @@ func bootFilesValue(to *map[pxe.Arch]string) *value {
 	})
 }
 
-// bootHostsValue returns a value that consists of parts such as "52:54:00:12:34:56=ignore". If one
-// part names the file of a machine and another part the form of its answers, both together are one
-// rule.
+// bootHostsValue returns a value that is a list of rules for machines, such as
+// "52:54:00:12:34:56=ignore". If one part names the file of a machine and another part the form of
+// its answers, both together are one rule.
 func bootHostsValue(to *map[dhcp.MAC]pxe.Host) *value {
 	return listValue(true, nil, func(all []string) error {
 		hosts := map[dhcp.MAC]pxe.Host{}
@@ -70,8 +71,8 @@ func bootHostsValue(to *map[dhcp.MAC]pxe.Host) *value {
 	})
 }
 
-// addHostRule adds a rule for a machine. It returns false if the rules for the machine exclude each
-// other.
+// addHostRule adds a rule for a machine. It returns false if the rule conflicts with earlier rules
+// for that machine.
 func addHostRule(host *pxe.Host, rule string) bool {
 	before := *host
 	switch rule {

@@ -61,8 +61,8 @@ func (s *Settings) AddFlags(flags *pflag.FlagSet) {
 	})
 }
 
-// Sources holds everything that a setting can be set by: the arguments, the flags, the environment
-// and the file.
+// Sources holds the sources from which settings get their values: the arguments, the flags, the
+// environment and the file.
 type Sources struct {
 	Dirs   []string                    // the arguments of the command
 	Given  func(flag string) bool      // reports whether a flag was set on the command line
@@ -126,8 +126,8 @@ func (s *Settings) check() (wrong []mistake) {
 	return wrong
 }
 
-// Set sets a setting to a value, as if a file contained it at this position. A list takes several
-// parts.
+// Set sets the setting with this key to a value, as if a file contained it at the position `at`.
+// The error says why the value is invalid. Only a list may have several parts.
 func (s *Settings) Set(key string, at Origin, parts ...string) error {
 	i := slices.IndexFunc(s.all, func(one *Setting) bool { return one.Key == key })
 	if i < 0 {
@@ -157,7 +157,8 @@ func settingOf(err error) failure.Flag {
 	return ""
 }
 
-// fromFlags records which settings the command line sets.
+// fromFlags records which settings the command line has set, so that variables and the file do not
+// change them.
 func (s *Settings) fromFlags(from Sources) {
 	for _, one := range s.all {
 		switch {

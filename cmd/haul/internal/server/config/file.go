@@ -22,7 +22,8 @@ import (
 // all keys before it, so the time for a file that consists of keys is quadratic in its size.
 const maxFile = 128 << 10
 
-// maxText is the longest text of a value, in bytes. No path is longer, and errors repeat the text.
+// maxText is the maximum length of a text as a value, in bytes. No path is longer, and errors
+// repeat the text.
 const maxText = 4 << 10
 
 // maxMistakes is how many mistakes of a file are reported. A file that is not a configuration
@@ -70,7 +71,7 @@ type fileReader struct {
 	settings *Settings
 	name     string
 	parser   unstable.Parser
-	table    string // the current table, followed by a period; "" at the top
+	table    string // the name of the current table, followed by a period; "" before the first table
 	skip     bool   // the current table is unknown, which was already reported, so its keys are skipped
 	hooks    hookReader
 	wrong    []mistake
@@ -106,7 +107,7 @@ func (f *fileReader) expression(e *unstable.Node) {
 	}
 }
 
-// keyValue reads one setting, or an inline table.
+// keyValue reads a key with its value, which is a setting or an inline table of settings.
 func (f *fileReader) keyValue(table string, e *unstable.Node) {
 	key, at := f.key(e)
 	v := e.Value()
@@ -158,8 +159,8 @@ func keyPart(name string) string {
 	return strconv.Quote(name)
 }
 
-// maxQuoted is how many bytes of a key or a value a message repeats. No key of a setting is that
-// long.
+// maxQuoted is how many bytes of a key or a value a message repeats. All keys of settings are
+// shorter.
 const maxQuoted = 60
 
 // abbreviate shortens a part of the file for a message.
@@ -190,7 +191,7 @@ func (f *fileReader) source(v *unstable.Node) string {
 	return abbreviate(text)
 }
 
-// set sets a setting to a value from the file.
+// set sets the setting `one` to a value from the file.
 func (f *fileReader) set(one *Setting, v *unstable.Node) error {
 	text := string(v.Data)
 	switch one.value.kind {
@@ -239,7 +240,8 @@ func (f *fileReader) set(one *Setting, v *unstable.Node) error {
 
 var errTooLong = fmt.Errorf("a text has at most %d bytes", maxText)
 
-// texts returns the parts of an array, or a single text as the only part.
+// texts returns the elements of an array of texts. A value that is a single text counts as an array
+// with one element.
 func texts(v *unstable.Node) (parts []string, err error) {
 	if v.Kind == unstable.String {
 		return []string{string(v.Data)}, nil
@@ -264,8 +266,8 @@ func (f *fileReader) unknown(table, key string, at Origin) {
 	f.mistake(at, where+"%s", key, f.nearest(table, key))
 }
 
-// nearest suggests a key in place of an unknown one: the same key without a table, the key for the
-// flag of this name, the key in another table, or the most similar one.
+// nearest suggests a known key in place of an unknown one: the same key without a table, the key of
+// the flag with this name, the same key in another table, or the most similar key.
 func (f *fileReader) nearest(table, key string) string {
 	var here, elsewhere []string
 	for _, one := range f.settings.all {
@@ -286,7 +288,8 @@ func (f *fileReader) nearest(table, key string) string {
 	return cmp.Or(didYouMean(key, here), didYouMean(key, nil, elsewhere...))
 }
 
-// didYouMean suggests the names in near, if there are any, and the names most similar to a word.
+// didYouMean returns a question that suggests the names in `near` and those of `names` that are
+// most similar to a word. It returns "" if there are none.
 func didYouMean(word string, names []string, near ...string) string {
 	if near = append(near, console.Nearest(word, names)...); len(near) == 0 {
 		return ""

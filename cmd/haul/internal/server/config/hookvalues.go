@@ -9,7 +9,8 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/server/hooks"
 )
 
-// hookTable is the name of a hook's table in a file, [[hook]], and the key of the setting.
+// hookTable is the name of the table that describes a hook in a file, [[hook]]. It is also the key
+// of the setting.
 const hookTable = "hook"
 
 // hooksValue returns a value that consists of hooks in the format of [hooks.Parse]. In a file, each

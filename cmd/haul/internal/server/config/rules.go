@@ -7,7 +7,7 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/cli/failure"
 )
 
-// listens are the settings that select the protocols.
+// listens names the settings for listen addresses. They select the protocols that are served.
 var listens = []failure.Flag{"tftp", "sftp", "http", "https"}
 
 // chooseProtocols drops the default protocols if other protocols were selected.
@@ -35,13 +35,14 @@ type use struct {
 	add    error // for the error: names settings that would enable these protocols
 }
 
-// Several uses share these texts.
+// Several elements of `uses` share these texts.
 var (
 	notOpen = failure.Text("TFTP, and for HTTP without %s, neither of which is served", failure.Flag("http-auth"))
 	orHTTP  = failure.Text("%s :69 or %s :80", failure.Flag("tftp"), failure.Flag("http"))
 )
 
-// The order of uses matters: the first one that matches a key applies.
+// uses holds the rules for settings that only some protocols use. The order matters: for each key,
+// the first rule whose `keys` match it applies.
 var uses = []use{
 	{
 		"files.upload", func(s *Settings) bool { return s.config.ServesAnybody() || s.config.ServesSFTP() },
@@ -78,8 +79,9 @@ func (s *Settings) checkUseless() (wrong []error) {
 	return wrong
 }
 
-// chooser returns the setting that selected the protocols. If that setting comes from the same
-// place as the useless one, chooser returns "".
+// chooser returns a setting that selected the protocols, to explain why the setting with the origin
+// `useless` has no effect. If both settings come from the same source, no explanation is needed,
+// and chooser returns "".
 func (s *Settings) chooser(useless Origin) failure.Flag {
 	for _, flag := range listens {
 		one := s.find(flag)

@@ -10,12 +10,12 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/server/settings"
 )
 
-// A Setting is one setting of a server.
+// A Setting is one setting of a server: its names, its help, and its value with the origin.
 type Setting struct {
 	Key   string // key in the file, such as "tftp.single_port"
 	Flag  string // name of the flag without dashes, such as "single-port"; "" for the arguments of the command
 	Group string // group in the help; see [Groups]
-	Help  string // one sentence without its period; a word in backquotes stands for the value
+	Help  string // a sentence without its period; the word in backquotes is the placeholder for the value
 
 	letter  string   // the letter of the short flag; "" if the setting has none
 	words   []string // possible values, for completion
@@ -35,7 +35,8 @@ func (s *Setting) Variable() string {
 	return variablePrefix + strings.ToUpper(strings.ReplaceAll(s.Key, ".", "_"))
 }
 
-// LongFlag returns the other name of the flag, which is derived from the key.
+// LongFlag returns the second name of the flag, which is derived from the key, such as
+// "tftp-single-port".
 func (s *Setting) LongFlag() string { return strings.NewReplacer(".", "-", "_", "-").Replace(s.Key) }
 
 // Default returns the default in text form, or "" if the setting has no default.
@@ -84,9 +85,9 @@ type Settings struct {
 // All returns the settings, group by group.
 func (s *Settings) All() []*Setting { return s.all }
 
-// A mistake is a mistake in a configuration.
+// A mistake is an error in a configuration, with the line that contains it.
 type mistake struct {
-	line int // line of the file; 0 if the mistake is elsewhere
+	line int // line in the file; 0 if the mistake is not in the file
 	err  error
 }
 
@@ -108,8 +109,8 @@ func (s *Settings) find(flag failure.Flag) *Setting {
 }
 
 // nameFor returns the name of a setting in the form that fits the source of its value: a flag, a
-// variable or a key. For a default, it takes the form that fits the source of the mistake. For a
-// key of the file it adds the position if the mistake is elsewhere.
+// variable or a key. For a setting with its default value, it uses the form that fits the source of
+// the mistake. If the mistake is not in the file, it adds the position to a key of the file.
 func (s *Setting) nameFor(mistake Origin) string {
 	from := mistake
 	if s.given() {

@@ -11,9 +11,9 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/server/hooks"
 )
 
-// Write writes the settings in the form of a configuration file that has the same effect. With origins, each line shows where its
-// value comes from. Defaults are commented out. If a value is not UTF-8, Write returns an error,
-// because a TOML file has to be UTF-8.
+// Write writes the settings as a configuration file that has the same effect. If origins is true,
+// each line shows where its value comes from. Defaults are commented out. If a value is not UTF-8,
+// Write returns an error, because a TOML file has to be UTF-8.
 func (s *Settings) Write(out io.Writer, origins bool) error {
 	return s.write(out, origins, func(*Setting) bool { return true })
 }
@@ -96,7 +96,7 @@ func (s *Settings) writeLine(b *strings.Builder, one *Setting, name string, orig
 	b.WriteByte('\n')
 }
 
-// toml returns a value in the form that a file contains, or "" for a list without a default.
+// toml returns a value in TOML syntax, or "" for a list that was not set and has no default.
 func (v *value) toml() string {
 	text := v.get()
 	switch v.kind {
@@ -119,8 +119,8 @@ func (v *value) toml() string {
 	return quote(text)
 }
 
-// quote returns a quoted text. TOML supports the escapes of JSON, but requires an escape for one
-// more character.
+// quote returns a text in quotes. TOML supports the escapes of JSON, but requires an escape for one
+// more character, DEL.
 func quote(s string) string {
 	b, err := json.Marshal(s)
 	if err != nil { // impossible for a string

@@ -16,7 +16,8 @@ import (
 // compared with all of them.
 const maxRuleNetworks = 1024
 
-// boundNetworks adds the networks of one more rule to count. A rule without networks counts as one.
+// boundNetworks adds the number of networks of another rule to *count. A rule without networks
+// counts as one network. It returns an error if the sum is above maxRuleNetworks.
 func boundNetworks(count *int, networks []netip.Prefix) error {
 	if *count += max(1, len(networks)); *count > maxRuleNetworks {
 		return fmt.Errorf("the rules have more than %d networks together; larger networks may take several in", maxRuleNetworks)
@@ -90,15 +91,15 @@ func parseRollover(s string) ([]tftp.ClientRule, error) {
 	return nil, errors.New("it is 0 or 1, and networks behind a space if it is not for all clients: 1 10.2.0.0/16")
 }
 
-// parseClientRule reads a word, and the networks of the clients that the rule applies to. Without
-// networks, the rule applies to all clients.
+// parseClientRule reads a rule: a word and the networks of the clients that the rule applies to.
+// Without networks, the rule applies to all clients.
 func parseClientRule(s string) (word string, networks []netip.Prefix, err error) {
 	words := strings.Fields(s)
 	switch len(words) {
 	case 1:
 		return words[0], nil, nil
 	case 2:
-		if words[1] == "*" { // as in a rule of --access
+		if words[1] == "*" { // "*" means all clients, as in a rule of --access
 			return words[0], nil, nil
 		}
 		networks, err = site.ParseNetwork(words[1])
@@ -110,9 +111,9 @@ func parseClientRule(s string) (word string, networks []netip.Prefix, err error)
 	return "", nil, errors.New("it has one or two parts: what holds, and the networks that it is for, with commas and no spaces between them")
 }
 
-// hides reports whether a rule for networks makes a rule for some of the later networks useless.
-// The result which is the first later network that is covered; it is "" if the earlier rule applies
-// to all clients. An empty list means all networks.
+// hides reports whether an earlier rule, for `networks`, makes a later rule useless for some of its
+// own networks. `which` is the first of the later rule's networks that is covered, or "" if the
+// earlier rule applies to all clients. An empty list means all networks.
 func hides(networks, later []netip.Prefix) (which string, hidden bool) {
 	if len(networks) == 0 {
 		return "", true

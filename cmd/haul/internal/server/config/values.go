@@ -29,13 +29,13 @@ const (
 	kindNumber      // a whole number
 	kindEither      // text, or a whole number: a size, a port, an MTU
 	kindList        // an array of texts, or one text
-	kindTables      // as kindList, or a table [[NAME]] for each part
+	kindTables      // a list like kindList, or a table [[NAME]] for each part
 )
 
-// A value is the value of a setting. It is a [pflag.Value].
+// A value parses, stores and shows the value of a setting. It is a [pflag.Value].
 type value struct {
 	kind kind
-	what string // the type that package pflag shows in the help; "" means string
+	what string // the name of the type, which package pflag shows in the help; "" means "string"
 	set  func(text string) error
 	get  func() string
 	list *items // only for kindList; otherwise nil
@@ -213,7 +213,7 @@ func mtuValue(to *int) *value {
 type items struct {
 	given    []string
 	defaults bool                 // given holds the defaults, which the first call of set replaces
-	replace  func([]string) error // parses all parts
+	replace  func([]string) error // parses and stores all parts
 }
 
 // set appends to a list. The first call replaces the defaults.
@@ -326,7 +326,7 @@ func parseRoot(word string) (settings.Root, error) {
 	return settings.Root{}, first
 }
 
-// These words stand for several networks.
+// These words stand for several peers in a list of networks.
 const (
 	AllPeers    = "all"  // in TraceValue: the packets of all peers
 	unixProxies = "unix" // in --http-proxy: all peers that connect by a unix socket
@@ -364,7 +364,7 @@ func splitList(s string) ([]string, error) {
 	}
 	r := csv.NewReader(strings.NewReader(s))
 	parts, err := r.Read()
-	if _, more := r.Read(); err != nil || more != io.EOF { // the value has a second line
+	if _, more := r.Read(); err != nil || more != io.EOF { // the text is invalid, or has a second line
 		return nil, errors.New("it is a list with commas, on one line; a part that has a comma or a quote stands in double quotes")
 	}
 	return parts, nil

@@ -32,8 +32,9 @@ func (s *Settings) unknownVariables(environ []string) (wrong []mistake) {
 	return wrong
 }
 
-// nearestVariables suggests variables in place of one whose name consists of the prefix and key:
-// the variable for the flag of this name, or the most similar ones.
+// nearestVariables suggests known variables in place of an unknown one, whose name after the prefix
+// is `key`. It returns the variable of the flag with that name or, without such a flag, the most
+// similar variables.
 func (s *Settings) nearestVariables(key string, known []string) []string {
 	if one := s.find(failure.Flag(strings.ToLower(strings.ReplaceAll(key, "_", "-")))); one != nil {
 		return []string{one.Variable()}

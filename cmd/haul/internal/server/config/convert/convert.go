@@ -20,8 +20,8 @@ import (
 const MaxFile = 1 << 20
 
 const (
-	maxNotes = 200 // bounds the comments in the new file
-	maxWords = 80  // bounds how much of the old file one comment repeats, in characters
+	maxNotes = 200 // the maximum number of comments in the new file
+	maxWords = 80  // the maximum length of the words that a comment repeats from the old file, in characters
 )
 
 // A draft is a configuration that is being converted from an old file.
@@ -29,8 +29,8 @@ type draft struct {
 	file  string // the name of the old file
 	given []assignment
 	notes []note
-	more  int   // number of notes dropped because of the bound
-	err   error // the first failure of the conversion, because of which it has no result; otherwise nil
+	more  int   // number of notes dropped because there were maxNotes already
+	err   error // the first error that makes the conversion fail; nil as long as there is none
 }
 
 // An assignment is a setting, and the words of the old file that it comes from.
@@ -38,7 +38,7 @@ type assignment struct {
 	key   string
 	line  int
 	words string
-	parts []string // parts of a list; other settings have one part
+	parts []string // the parts of the value; only the value of a list may have several
 }
 
 // A note is a comment about a line of the old file, or about the whole file if line is 0.
@@ -47,7 +47,7 @@ type note struct {
 	text string
 }
 
-// set gives a setting a value, in place of its previous one.
+// set gives a setting a value, which replaces an earlier value.
 func (d *draft) set(key string, line int, words string, parts ...string) {
 	if !utf8.ValidString(strings.Join(parts, "")) {
 		d.fail(line, "%s: the text is not UTF-8, and a configuration file of haul is", brief(words))
@@ -56,7 +56,7 @@ func (d *draft) set(key string, line int, words string, parts ...string) {
 	d.given = append(d.given, assignment{key, line, words, parts})
 }
 
-// drop turns a setting into a comment, if it has a value.
+// drop removes a setting that has a value, and adds a comment with the reason in its place.
 func (d *draft) drop(key, reason string) {
 	for _, a := range d.given {
 		if a.key == key {
@@ -82,7 +82,7 @@ func (d *draft) note(line int, words, reason string) {
 	d.notes = append(d.notes, note{line, console.Visible(text + ": " + reason)})
 }
 
-// brief returns the beginning of some text from the old file.
+// brief shortens words of the old file to maxWords characters.
 func brief(words string) string {
 	if utf8.RuneCountInString(words) <= maxWords {
 		return words
@@ -167,13 +167,13 @@ func (d *draft) settings() (s *config.Settings, refused bool) {
 	return s, refused
 }
 
-// origin returns the place of a setting in the old file.
+// origin returns the position in the old file that a setting comes from.
 func (d *draft) origin(a assignment) config.Origin {
 	return config.Origin{File: d.file, Line: a.line, Column: 1}
 }
 
-// fault returns the index of the assignment that a mistake is about, or -1 if it is about no
-// assignment.
+// fault returns the index of the assignment that the mistake err is about, or -1 if err is not
+// about an assignment.
 func (d *draft) fault(s *config.Settings, err error) int {
 	mistake, ok := errors.AsType[*failure.Error](err)
 	if !ok || mistake.Setting == "" {
@@ -184,7 +184,7 @@ func (d *draft) fault(s *config.Settings, err error) int {
 	})
 }
 
-// refuse removes a setting that haul refuses.
+// refuse turns a setting that haul refuses into a comment with the error.
 func (d *draft) refuse(a assignment, err error) {
 	d.drop(a.key, strings.TrimPrefix(err.Error(), d.origin(a).String()+": "))
 	if a.key == listen {

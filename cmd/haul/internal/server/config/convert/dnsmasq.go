@@ -183,7 +183,8 @@ func (d *dnsmasq) apply(l *directive) {
 	}
 }
 
-// ports converts a range of ports. dnsmasq accepts the ends of the range in any order.
+// ports converts a range of ports. dnsmasq also accepts a range whose first port is above its last
+// one.
 func (d *dnsmasq) ports(l *directive) {
 	if len(l.parts) != 2 {
 		d.note(l.line, l.words, "it is FIRST,LAST")

@@ -7,7 +7,7 @@ type variable struct {
 	name    string
 	value   string
 	line    int
-	unknown bool // only a shell could compute the value
+	unknown bool // the value is not known, because only a shell could compute it
 }
 
 // A shellReader reads the assignments of a shell script, without running it.

@@ -45,7 +45,7 @@ type tftpd struct {
 	user, address *variable  // from an option or, without that option, from a variable of the file
 	dirs          []variable // the directories among the options; those in the variable directory follow them
 	directory     variable
-	family        byte // -4 or -6; 0 if neither is given
+	family        byte // '4' or '6' for the option -4 or -6; 0 without these options
 
 	create, secure, permissive bool
 	refused                    []option // the -r options, which name TFTP options to refuse
@@ -145,8 +145,8 @@ func (t *tftpd) letters(word string, o option, next func() (string, bool)) {
 	}
 }
 
-// longOption returns the letter of the option with this long name, or with a long name that begins
-// with it. It returns 0 if no long name begins with it, or if several do.
+// longOption returns the letter of an option by its long name, which may be abbreviated. It returns
+// 0 if no long name begins with the given name, or if several do and none is equal to it.
 func longOption(name string) (letter byte) {
 	if letter, ok := optionNames[name]; ok {
 		return letter
