@@ -30,8 +30,8 @@ const (
 	handedVar   = "HAUL_HANDED"
 	firstHanded = 4
 
-	// maxHanded bounds the sockets that are handed over. The kernel passes at most 253
-	// descriptors at a time.
+	// maxHanded is the maximum number of sockets that are handed over. The kernel passes at most
+	// 253 descriptors at a time.
 	maxHanded = 200
 
 	// readyTime is the default of [Restarter.ReadyTime].
@@ -56,7 +56,7 @@ const (
 	Boot    = "boot"
 )
 
-// A Socket is a socket that a server hands to its child.
+// A Socket is a socket that a server hands to its child, or another file that a service hands over.
 type Socket struct {
 	Service string // the service that uses it, such as [TFTP]
 	Addr    string // the configured address; "" if systemd opened the socket
@@ -96,8 +96,8 @@ func CloseSockets(all []Socket) {
 	}
 }
 
-// FromTCP duplicates sockets of package tcp. asked[i] is the address that at[i] was configured
-// with.
+// FromTCP duplicates the listening sockets of a service. asked[i] is the configured address of
+// at[i].
 func FromTCP(service string, at []*tcp.Socket, asked []string) (sockets []Socket, err error) {
 	for i, socket := range at {
 		files, err := socket.Files()

@@ -14,7 +14,7 @@ type Spawner struct{}
 // StartSpawner fails.
 func StartSpawner([]string) (*Spawner, error) { return nil, ErrNoRestart }
 
-// FindSpawner finds none.
+// FindSpawner returns nil.
 func FindSpawner(bool) (*Spawner, error) { return nil, nil }
 
 // IsInit reports false.
@@ -41,10 +41,10 @@ func (*child) ended(string) error    { return nil }
 func (*child) remember([]byte) error { return nil }
 func (*child) Close() error          { return nil }
 
-// A Predecessor hands its sockets to this process. On Windows no process does.
+// A Predecessor hands its sockets to this process. On Windows there is no Predecessor.
 type Predecessor struct{ History func([]byte) }
 
-// FindPredecessor finds none.
+// FindPredecessor returns nil.
 func FindPredecessor() (*Predecessor, error) { return nil, nil }
 
 // Take returns nothing.
@@ -68,10 +68,10 @@ func (*Predecessor) Hangup() {}
 // Close does nothing.
 func (*Predecessor) Close() error { return nil }
 
-// Requests ask for a successor. On Windows nobody asks.
+// Requests receives requests for a successor. On Windows there are no such requests.
 type Requests struct{ c chan os.Signal }
 
-// NewRequests returns Requests that never receive one.
+// NewRequests returns a Requests that never receives a request.
 func NewRequests(bool) *Requests { return &Requests{} }
 
 // Close does nothing.

@@ -13,7 +13,8 @@ import (
 	"github.com/haul-project/haul/udp"
 )
 
-// maxPassed bounds the sockets taken from systemd. A unit lists one socket for each address.
+// maxPassed is the maximum number of sockets that are taken from systemd. A unit lists one socket
+// for each address.
 const maxPassed = 64
 
 // Inherited holds the sockets from systemd and from a predecessor that no service has taken yet.
@@ -22,8 +23,8 @@ type Inherited struct {
 	left   []*inherited
 }
 
-// An inherited socket is one that another process opened. It has a file if it is a listening
-// socket, and a Conn if it receives datagrams.
+// An inherited is a socket or another file that another process has opened. A socket for TFTP has a
+// conn. All others have a File.
 type inherited struct {
 	Socket
 	at   net.Addr
@@ -72,8 +73,8 @@ func (p *Inherited) hasDatagram() bool {
 // have the names that their units give them (FileDescriptorName=).
 func (p *Inherited) activate(takesUnix bool) error {
 	files := activation.Files(true)
-	// A number this large must be a mistake. Some descriptors may be our own, so close none of
-	// them.
+	// So many sockets must be a mistake. Some of the descriptors may be our own, so do not close
+	// any of them.
 	if len(files) > maxPassed {
 		return fmt.Errorf("systemd passed %d sockets; at most %d are taken", len(files), maxPassed)
 	}
@@ -120,8 +121,8 @@ func (p *Inherited) newDatagram(s Socket) (*inherited, error) {
 	return &inherited{Socket: s, at: net.UDPAddrFromAddrPort(conn.LocalAddr()), conn: conn}, nil
 }
 
-// newUnread adopts a socket or another file without examining it. Only the service that uses it
-// reads from it.
+// newUnread adopts a socket or another file without examining it, because only the service that
+// uses the file may read from it.
 func (p *Inherited) newUnread(s Socket) (*inherited, error) {
 	return &inherited{Socket: s, at: &net.UDPAddr{}}, nil
 }

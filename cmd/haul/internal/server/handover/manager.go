@@ -19,7 +19,7 @@ type Manager struct {
 	watchdog time.Duration // the manager expects a message within this time; 0 means that it expects none
 }
 
-// maxNotify is how long a message may wait for a manager that is slow to read.
+// maxNotify is how long sending a message may take if the manager is slow to read.
 const maxNotify = 5 * time.Second
 
 // FindManager connects to the service manager, if there is one. Call it once, since it removes
@@ -60,8 +60,9 @@ func (m *Manager) Ready(status string) error {
 	return m.notify(daemon.SdNotifyReady, statusLine(status))
 }
 
-// SucceededBy reports that another process is the service from now on. The manager then listens
-// only to that process (NotifyAccess=main), so later messages have no effect.
+// SucceededBy reports that the process pid replaces this process as the main process of the
+// service. The manager then listens only to that process (NotifyAccess=main), so later messages
+// have no effect.
 func (m *Manager) SucceededBy(pid int) error {
 	return m.notify(fmt.Sprintf("MAINPID=%d", pid), statusLine("another process takes over"))
 }

@@ -17,9 +17,9 @@ type place struct {
 	sockets []*inherited
 }
 
-// take takes the sockets of a service. For each address it returns a place with the sockets that
-// are open at that address, if any. If systemd opened sockets for the service, it returns only
-// those.
+// take removes the sockets of a service from p.left. It returns a place for each address, with the
+// sockets that are open at that address, if any. If systemd opened sockets for the service, it
+// returns only those.
 func (p *Inherited) take(service string, addrs []string) (places []place) {
 	open := p.placesOf(service)
 	bySystemd := slices.DeleteFunc(slices.Clone(open), func(g place) bool { return g.asked != "" })
@@ -107,7 +107,8 @@ func (g place) isAt(addr string) bool {
 	return err == nil && askedPort == port && askedHost == host
 }
 
-// splitAddr returns the parts of HOST:PORT, each in one spelling.
+// splitAddr returns the parts of HOST:PORT in a canonical spelling, so that equal addresses have
+// equal parts.
 func splitAddr(addr, network string) (host string, port int, err error) {
 	host, text, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -178,7 +179,7 @@ func (p *Inherited) Stream(service string, addrs []string, o tcp.Options) (place
 		if err == nil && len(files) > 0 {
 			var sockets []*tcp.Socket
 			if sockets, err = tcp.FromFiles(files, o); err == nil {
-				place.Socket = sockets[0] // all files have the same address
+				place.Socket = sockets[0] // there is only one, because all files are bound to the same address
 			}
 		}
 		closeInherited(g.sockets)

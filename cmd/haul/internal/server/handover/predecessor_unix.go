@@ -24,7 +24,7 @@ type Predecessor struct {
 	line    *net.UnixConn
 	lines   *bufio.Scanner
 	sockets []Socket
-	serving bool // this process has permission to serve
+	serving bool // this process has received permission to serve
 
 	// History, if it is set before Ready, is called once this process serves, with the result of
 	// the predecessor's [Restarter.History].
@@ -36,8 +36,9 @@ type Predecessor struct {
 	gone  bool                     // the predecessor has exited, or closed the line; guarded by mu
 }
 
-// FindPredecessor returns the predecessor, if this process was started to take over from one. Call
-// it once, since it removes the variable that describes the sockets from the environment.
+// FindPredecessor returns the predecessor, or nil if this process was not started to take over from
+// another one. Call it once, since it removes the variable that describes the sockets from the
+// environment.
 func FindPredecessor() (*Predecessor, error) {
 	names, ok := os.LookupEnv(handedVar)
 	if !ok {
@@ -75,7 +76,7 @@ func FindPredecessor() (*Predecessor, error) {
 	return p, nil
 }
 
-// Take returns the sockets. The caller closes them.
+// Take returns the sockets that the predecessor has handed over. The caller closes them.
 func (p *Predecessor) Take() []Socket {
 	if p == nil {
 		return nil
@@ -96,14 +97,15 @@ func (p *Predecessor) Ready(ctx context.Context, r *Requests) error {
 	if err := say(p.line, wordReady); err != nil && ctx.Err() == nil {
 		return fmt.Errorf("the predecessor no longer waits for this process: %w", err)
 	}
-	// If the predecessor has died meanwhile, this process is the only server.
+	// If the predecessor has died meanwhile, Scan returns false. Then this process serves, because
+	// it is the only server.
 	if p.lines.Scan() && p.lines.Text() != wordGo && ctx.Err() == nil {
 		return errors.New("the predecessor continues to serve")
 	}
 	_ = say(p.line, wordServing)
 	p.serving = true
 	go p.read(r)
-	p.Wait(ctx, manager) // the manager ignores this process until the predecessor has announced this process to it
+	p.Wait(ctx, manager) // the service manager ignores this process until the predecessor has announced it
 	return nil
 }
 
@@ -125,7 +127,7 @@ func (p *Predecessor) read(r *Requests) {
 			p.History(history)
 			p.History, history = nil, nil
 		case len(history) <= MaxHistory:
-			// The reader of the history checks it.
+			// Ignore invalid base64, because the function History checks the data.
 			history, _ = base64.StdEncoding.AppendDecode(history, []byte(text))
 		}
 	}
@@ -147,8 +149,7 @@ func (p *Predecessor) Hangup() {
 	}
 }
 
-// maxFailure is the largest number of bytes of an error that are sent to the predecessor for its
-// log.
+// maxFailure is how many bytes of an error are sent to the predecessor, which logs them.
 const maxFailure = 4 << 10
 
 // Fail reports to the predecessor why this process cannot serve. It does nothing if err is nil or

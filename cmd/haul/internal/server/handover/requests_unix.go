@@ -18,7 +18,8 @@ type Requests struct {
 	terminals []int // the standard streams that were terminals when haul started
 }
 
-// hangups handles SIGHUP, which cmd/haul receives. While it is nil, SIGHUP ends the process.
+// hangups holds the Requests that SIGHUP is added to. It is nil while SIGHUP ends the process.
+// Package main of cmd/haul receives the signal.
 var hangups atomic.Pointer[Requests]
 
 // NewRequests receives the signals until Close.
@@ -46,7 +47,7 @@ func (r *Requests) Close() {
 func (r *Requests) add() {
 	select {
 	case r.c <- syscall.SIGHUP:
-	default: // another request waits already
+	default: // a request is waiting already
 	}
 }
 

@@ -11,12 +11,12 @@ import (
 	"time"
 )
 
-// A Restarter starts a child on request and lets it take over from this server. A nil Restarter
-// never does so.
+// A Restarter starts a child on request, and lets the child take over from this server. A nil
+// Restarter never starts a child.
 type Restarter struct {
 	Spawner     *Spawner // starts the children; nil means that requests are refused
 	Requests    *Requests
-	Predecessor *Predecessor // passes requests on to this process; nil if no server ran before
+	Predecessor *Predecessor // the process that passes requests on to this one; nil if no server ran before
 	Log         *slog.Logger
 	Sockets     func() ([]Socket, error) // returns the sockets of all services
 	Reload      bool                     // a child reads new settings from a file, so SIGHUP is a request too
@@ -45,9 +45,9 @@ func (r *Restarter) Retired() bool { return r != nil && r.next.Load() != nil }
 // Failed reports whether the latest request has failed to start a child.
 func (r *Restarter) Failed() bool { return r.failed.Load() }
 
-// Ended reports to the child, if there is one, that a service of this process has ended. The child
-// may have exited itself, for instance after a restart of its own. Then nobody waits for the report,
-// so that error is not logged.
+// Ended reports to the child, if there is one, that a service of this process has ended. If the
+// child has exited, for instance after a restart of its own, nobody waits for the report, so the
+// error is not logged then.
 func (r *Restarter) Ended(service string) {
 	if !r.Retired() {
 		return
@@ -74,7 +74,8 @@ func (r *Restarter) Run(ctx context.Context) {
 			}
 		}
 	}
-	// No request can be passed on after this point, so the predecessor logs later ones as lost.
+	// After Hangup, the predecessor can no longer pass requests on to this process, so it logs
+	// further requests as lost.
 	r.Predecessor.Hangup()
 	select {
 	case <-r.Requests.c:
@@ -119,8 +120,8 @@ func (r *Restarter) handle(ctx context.Context) {
 	}
 }
 
-// passOn passes a request that reached this process on to the child. Its sender may not have known
-// about the child yet, and without passOn the request would be lost.
+// passOn passes a request on to the child. The sender of the request may not have known about the
+// child yet, so without passOn the request would be lost.
 func (r *Restarter) passOn() {
 	next := r.next.Load()
 	if err := next.again(); err != nil {

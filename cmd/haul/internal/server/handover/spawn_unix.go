@@ -26,12 +26,11 @@ func IsSpawner() (run func() (exitCode int), is bool) {
 	return runSpawner, true
 }
 
-// A spawnState is the state of a spawner: the children that it has started, and which of them
-// serves.
+// A spawnState is the state of a spawner: mainly its children, and which of them currently serves.
 type spawnState struct {
 	exe   string
 	noExe error
-	init  bool // this process has ID 1, as in a container
+	init  bool // this process is process 1, as in a container
 	over  chan struct{}
 
 	mu       sync.Mutex
@@ -46,17 +45,18 @@ type spawnState struct {
 	ending  bool      // a signal asked all children to exit; guarded by mu
 }
 
-// A spawned is a process that a spawner has started.
+// A spawned is a child of a spawner.
 type spawned struct {
 	pid    int
-	number int           // larger than the numbers of all processes started earlier
+	number int           // counts the children in the order of their start, from 1
 	serves bool          // the process has reported that it serves; guarded by spawnState.mu
 	ended  chan struct{} // closed when the process has exited
 	status syscall.WaitStatus
 }
 
-// runSpawner starts children for the server that started it, and exits when that server exits. As
-// process 1 it also starts the first server, and exits when the last server exits.
+// runSpawner does the work of a spawner: it starts children for the server that started the
+// spawner, and returns when that server exits. As process 1 it also starts the first server, and
+// returns when the last server exits.
 func runSpawner() int {
 	if err := privilege.Hide(); err != nil { // the environment may contain passwords
 		fmt.Fprintln(os.Stderr, "haul: start successors:", err)
@@ -66,8 +66,8 @@ func runSpawner() int {
 	s.exe, s.noExe = os.Executable()
 	signals, ended := make(chan os.Signal, 16), make(chan os.Signal, 1)
 	signal.Notify(ended, syscall.SIGCHLD)
-	// This process exits with the server, so a signal must not end it before. Signals that are
-	// ignored stay ignored, so that the children inherit that.
+	// A signal must not end this process before the server exits. Signals that are ignored already
+	// stay ignored, because the children have to inherit that.
 	for _, one := range []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGUSR2, syscall.SIGQUIT} {
 		if !signal.Ignored(one) && (s.init || one != syscall.SIGQUIT) {
 			signal.Notify(signals, one)
@@ -77,7 +77,7 @@ func runSpawner() int {
 		fmt.Fprintln(os.Stderr, "haul: start successors:", err)
 		return 1
 	}
-	s.reap() // reaps children that this process had before it executed this program
+	s.reap() // for children that this process had before it executed this program
 	for {
 		select {
 		case one := <-signals:
@@ -99,7 +99,7 @@ func (s *spawnState) begin() error {
 		return err
 	}
 	if s.init {
-		// The server inherits systemd's sockets, and all variables.
+		// The first server inherits systemd's sockets, and all environment variables.
 		_, err := s.start(os.Environ(), activated())
 		return err
 	}
@@ -128,8 +128,8 @@ func activated() (files []*os.File) {
 	return files
 }
 
-// serve handles the requests of a server until the server closes the line. The argument as is the
-// server, or nil if this process did not start it.
+// serve handles the requests of a server until the server closes the line. `as` is the server's
+// entry in children, or nil if this process did not start the server.
 func (s *spawnState) serve(line *net.UnixConn, as *spawned) {
 	defer line.Close()
 	var last *spawned // the child that was started most recently for this server
@@ -205,13 +205,14 @@ func (s *spawnState) start(env []string, files []*os.File) (*spawned, error) {
 	return c, nil
 }
 
-// kill kills a child, and describes how it exited.
+// kill makes sure that a child exits, and describes how it exited. It kills the child if the child
+// does not exit by itself within stopTime.
 func (s *spawnState) kill(c *spawned) string {
 	select {
 	case <-c.ended:
 	case <-time.After(stopTime):
 		s.mu.Lock()
-		if s.children[c.pid] == c { // if it was reaped, another process may have its ID
+		if s.children[c.pid] == c { // if the child was reaped, another process may have its ID
 			_ = syscall.Kill(c.pid, syscall.SIGKILL)
 		}
 		s.mu.Unlock()
@@ -247,9 +248,9 @@ func (s *spawnState) reap() {
 	}
 }
 
-// pass handles a signal that process 1 has received. A signal that stops haul is sent to all
-// servers, any other signal to the current server. If no server serves yet, the signal is kept for
-// the first one that does.
+// pass handles a signal that process 1 has received. A signal that stops haul is passed to all
+// servers, and SIGHUP and SIGUSR2 to the current server. If no server serves yet, they are kept for
+// the first server that does.
 func (s *spawnState) pass(one os.Signal) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -272,8 +273,8 @@ func (s *spawnState) signalAll(one syscall.Signal) {
 	}
 }
 
-// serving records that a child of process 1 serves. The child and its predecessor both report that,
-// so it may be called twice.
+// serving records that a child of process 1 serves. It may be called twice, because both the child
+// and the child's predecessor report that.
 func (s *spawnState) serving(c *spawned) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -28,7 +28,7 @@ type Spawner struct {
 	answers *bufio.Reader
 	init    bool          // the spawner is process 1
 	ended   chan struct{} // closed when the spawner has exited; nil if it is process 1
-	lost    error         // set once a request got no answer, because the next answer would belong to that request
+	lost    error         // set once a request got no answer; no more requests are sent then, because the next answer could belong to that one
 }
 
 // FindSpawner returns the spawner that started this process, if that spawner is process 1, and nil
@@ -50,7 +50,7 @@ func FindSpawner(wanted bool) (*Spawner, error) {
 	if err != nil || fd < 3 {
 		return nil, fmt.Errorf("%s=%s is set, and haul sets it for its own successor only", lineVar, text)
 	}
-	// These variables name process 1 as the recipient, because systemd started that process.
+	// These variables still contain the ID of process 1, because systemd started that process.
 	for _, name := range []string{"LISTEN_PID", "WATCHDOG_PID"} {
 		if os.Getenv(name) == "1" {
 			if err := os.Setenv(name, strconv.Itoa(os.Getpid())); err != nil {
@@ -67,7 +67,7 @@ func FindSpawner(wanted bool) (*Spawner, error) {
 	return newSpawner(line, true), nil
 }
 
-// becomeSpawner runs this process as a spawner.
+// becomeSpawner makes this process a spawner. If it succeeds, it does not return.
 func becomeSpawner() error {
 	exe, err := os.Executable()
 	if err != nil {
@@ -112,7 +112,7 @@ func StartSpawner(env []string) (*Spawner, error) {
 	s := newSpawner(ours, false)
 	s.ended = make(chan struct{})
 	go func() {
-		_ = cmd.Wait() // ignore the exit status; a request notices that the spawner has exited
+		_ = cmd.Wait() // the exit status does not matter; the closed channel shows that the spawner has exited
 		close(s.ended)
 	}()
 	return s, nil
@@ -122,8 +122,8 @@ func StartSpawner(env []string) (*Spawner, error) {
 // the main process for the service manager.
 func (s *Spawner) IsInit() bool { return s != nil && s.init }
 
-// gone returns a channel that is closed when the spawner has exited. It returns nil if this process
-// cannot outlive the spawner.
+// gone returns a channel that is closed when the spawner has exited. It returns nil if there is no
+// spawner, or if the spawner is process 1, which this process cannot outlive.
 func (s *Spawner) gone() <-chan struct{} {
 	if s == nil {
 		return nil
@@ -151,8 +151,8 @@ const (
 	spawnerTitle = "haul: starts successors of"
 )
 
-// spawnerEnv removes the variables that only this process should have: those for systemd's sockets
-// and watchdog.
+// spawnerEnv removes the variables that are only for this process: those for systemd's sockets and
+// watchdog, and those of this package.
 func spawnerEnv(env []string) (kept []string) {
 	for _, v := range env {
 		name, _, _ := strings.Cut(v, "=")
@@ -203,8 +203,8 @@ func (s *Spawner) start(ctx context.Context, sockets []Socket) (_ *child, err er
 		ours.SetDeadline(time.Unix(1, 0))
 		s.line.SetDeadline(time.Unix(1, 0))
 	})
-	// late reports whether ctx has ended. After late was called, only this goroutine sets
-	// deadlines.
+	// late reports whether ctx ended before the first call of late. After that call, ctx no longer
+	// changes the deadlines.
 	late := sync.OnceValue(func() bool {
 		if stop() {
 			return false
@@ -295,15 +295,15 @@ func (s *Spawner) release() {
 	}
 }
 
-// discard stops a child that has failed. Otherwise, when its line is closed, the child would
-// conclude that this process has died, and would serve.
+// discard stops a child that has failed. Without the word "stop", the child would conclude from its
+// closed line that this process has died, and would serve.
 func (s *Spawner) discard(n *child, err error) error {
 	_ = n.write(wordStop)
 	return fmt.Errorf("the successor, process %d: %w; %w", n.pid, err, s.kill())
 }
 
-// request sends a request to the spawner. The child's end of the line and the sockets are attached,
-// in this order.
+// request sends a request to the spawner, with descriptors attached: first the child's end of the
+// line, then the sockets.
 func (s *Spawner) request(text string, line *os.File, sockets []Socket) error {
 	files := []*os.File{line}
 	for _, h := range sockets {
@@ -357,14 +357,15 @@ func (s *Spawner) kill() error {
 // A child is the server's connection to the process that takes over.
 type child struct {
 	pid   int
-	lines *bufio.Reader // reads from line; not used once the child serves
+	lines *bufio.Reader // reads the lines of text from `line`; not used once the child serves
 
 	mu   sync.Mutex
 	line *net.UnixConn // mu guards writes to it
-	torn bool          // the latest line was written only in part; guarded by mu
+	torn bool          // the latest line of text was written only in part; guarded by mu
 }
 
-// hear waits until the child sends a word.
+// hear waits for the next word from the child. It returns an error if that is not the expected
+// word.
 func (n *child) hear(word string) error {
 	said, err := n.lines.ReadString('\n')
 	said = strings.TrimSuffix(said, "\n")
@@ -386,8 +387,8 @@ func (n *child) again() error { return n.write(wordAgain) }
 // ended reports to the child that a service of this process has ended.
 func (n *child) ended(service string) error { return n.write(wordOver + " " + service) }
 
-// historyChunk is the number of bytes of a history that one line carries. A child that does not
-// know histories has a buffer for such a line, and skips it.
+// historyChunk is the number of bytes of a history that one line carries. An older version of haul
+// that does not know histories can buffer a line of this length, and skips it.
 const historyChunk = 24 << 10
 
 // remember sends a history to the child, as several lines. A line without a chunk marks the end of
@@ -404,7 +405,8 @@ func (n *child) remember(history []byte) error {
 	return n.write(wordHistory)
 }
 
-// write sends a line.
+// write sends a line of text. If the previous line was sent only in part, write first ends that
+// line.
 func (n *child) write(text string) error {
 	text += "\n"
 	n.mu.Lock()

@@ -38,20 +38,20 @@ const (
 	wordFailed     = "failed"
 )
 
-// manager stands for the service manager in reports that a service has ended. The report means that
-// the service manager knows about the child.
+// manager is a name in place of a service in the report that a service has ended. That report means
+// that the service manager knows about the child.
 const manager = "manager"
 
-// writeTime is how long the other side may take to read a line.
+// writeTime is how long sending a line may take if the other process is slow to read.
 const writeTime = 5 * time.Second
 
-// say sends a line that consists of these words.
+// say sends a line of text that consists of these words.
 func say(to *net.UnixConn, words ...string) error {
 	_, err := to.Write([]byte(strings.Join(words, " ") + "\n"))
 	return err
 }
 
-// oneLine puts a message on one line.
+// oneLine replaces the line breaks in a message, so that it can be sent as one line.
 func oneLine(text string) string {
 	return strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
 }

@@ -17,7 +17,7 @@ import (
 // patience is how long a service may take to start, to notify or to exit.
 const patience = time.Minute
 
-// A Systemd starts services and receives their notifications.
+// A Systemd stands in for systemd: it starts services and receives their notifications.
 type Systemd struct {
 	notify *net.UnixConn
 	Path   string // the path of the socket, for NOTIFY_SOCKET
@@ -48,7 +48,7 @@ func (s *Systemd) Command(t *testing.T, files []*os.File, env ...string) *exec.C
 	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", `LISTEN_PID=${LISTEN_PID-$$} WATCHDOG_PID=$$ exec "$0"`, exe)
 	cmd.Env = append(os.Environ(), fmt.Sprint("LISTEN_FDS=", len(files)), "NOTIFY_SOCKET="+s.Path)
 	cmd.Env = append(cmd.Env, env...)
-	cmd.ExtraFiles = files // they become descriptors from 3 on, where systemd puts them
+	cmd.ExtraFiles = files // they become descriptors 3 and up, as with systemd
 	return cmd
 }
 
