@@ -7,12 +7,12 @@ import (
 )
 
 // programAttr gives a program its own process group, and makes the kernel kill the program when the
-// helper dies. Nothing else would kill the program in time.
+// helper dies. Without the helper, nothing else would stop the program at its time limit.
 func programAttr() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
 
 // adoptOrphans makes this process the parent of orphans, which are processes that hook programs
-// leave running. Without it, or if it fails, process 1 is their parent. In a container that may be
-// the server, which does not wait for orphans.
+// leave running. Otherwise their parent would be process 1. In a container that may be the server,
+// which does not wait for orphans.
 func adoptOrphans() { _ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) }

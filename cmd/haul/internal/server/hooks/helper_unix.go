@@ -37,13 +37,13 @@ func IsHelper() (run func() (exitCode int), is bool) {
 	return nil, false
 }
 
-// checkProgram returns an error if a file cannot be run.
+// checkProgram returns an error if the file at a path is missing or is not an executable program.
 func checkProgram(path string) error {
 	info, err := os.Stat(path)
 	switch {
 	case err != nil:
 		if of, ok := errors.AsType[*os.PathError](err); ok {
-			err = of.Err // leave out the word stat
+			err = of.Err // leave out the operation, stat, and the path
 		}
 		return fmt.Errorf("%s: %w", path, err)
 	case !info.Mode().IsRegular():
@@ -81,7 +81,8 @@ func startHelper(s setup, env []string) (*helper, error) {
 	if err := cmd.Start(); err != nil {
 		return h, err
 	}
-	// Ignore the exit status; the server notices the death because the line is closed.
+	// The exit status does not matter: the server notices the exit of the supervisor by the closed
+	// line.
 	go func() { _ = cmd.Wait() }()
 	return h, nil
 }
@@ -128,17 +129,18 @@ func (h *helper) next(limit time.Duration) (lines [maxRunning]net.Conn, number i
 // already. The supervisor then starts another helper process.
 func (h *helper) kill(number int) {
 	_ = h.line.SetWriteDeadline(time.Now().Add(killTime))
-	_, _ = fmt.Fprintln(h.line, number) // this fails if the supervisor is dead, and then the helper exits anyway
+	_, _ = fmt.Fprintln(h.line, number) // this fails only if the supervisor has exited; then the helper exits too
 }
 
-// close makes the supervisor exit. The helper process exits too, once the running hooks have ended.
+// close makes the supervisor exit. Then the helper process exits too, once the running hooks have
+// ended.
 func (h *helper) close() {
 	if h != nil {
 		_ = h.line.Close()
 	}
 }
 
-// runSupervisor starts helpers until the server exits.
+// runSupervisor does the work of the supervisor: it starts helpers until the server exits.
 func runSupervisor() int {
 	keepSignals()
 	closeInPrograms()
@@ -164,8 +166,8 @@ func runSupervisor() int {
 }
 
 // supervise gives up the rights of this process, and starts helpers until the server closes the
-// line. It returns an error if the first helper cannot be started. For later helpers it tries
-// again.
+// line. It returns an error if the first helper cannot be started. If a later helper cannot be
+// started, it tries again.
 func supervise(line *net.UnixConn, text []byte) error {
 	var s setup
 	if err := json.Unmarshal(text, &s); err != nil {
@@ -222,13 +224,13 @@ func (c *current) set(p *os.Process) {
 	}
 }
 
-// kill kills the current helper if it has this number, so that a late request does not kill its
-// replacement.
+// kill kills the current helper if that helper has this number. A late request for an earlier
+// helper does nothing.
 func (c *current) kill(number string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.process != nil && number == strconv.Itoa(c.started) {
-		_ = c.process.Kill() // the error would mean that it has exited already
+		_ = c.process.Kill() // an error would mean that the helper has exited already
 	}
 }
 
@@ -242,8 +244,8 @@ func waitFor(child int) {
 	}
 }
 
-// startOne starts a helper. It creates the lines between helper and server, and sends the server
-// its ends.
+// startOne starts a helper. It creates the lines between the helper and the server, and sends the
+// server's ends to the server.
 func startOne(line *net.UnixConn, text []byte) (*os.Process, error) {
 	cmd, err := newCommand(helperRole, helperTitle, os.Environ())
 	if err != nil {

@@ -40,17 +40,17 @@ const (
 	// MaxHooks is the largest number of hooks.
 	MaxHooks = 32
 
-	maxWords = 64      // limits the words on the command line of a program
-	maxWord  = 4 << 10 // limits the length of each word, and of a URL, in bytes
+	maxWords = 64      // maximum number of words on the command line of a program
+	maxWord  = 4 << 10 // maximum length of each word, and of a URL, in bytes
 	minKey   = 16      // the minimum length of a key, in bytes
 	maxKey   = 4 << 10 // the maximum length of a key, in bytes
 	minLimit = 1 * time.Second
 )
 
-// Supported reports whether this system can have hooks.
+// Supported reports whether hooks work on this system.
 const Supported = runtime.GOOS != "windows"
 
-// A Hook says what to do when clients have done something.
+// A Hook names a program to run, or a URL to post to, when events of some kinds occur.
 type Hook struct {
 	On      []activity.Kind // the kinds of events that trigger the hook
 	Run     []string        // the path of a program and its arguments; either Run or URL is set
@@ -184,8 +184,8 @@ func Parse(text string) (h Hook, err error) {
 	return h, h.Check()
 }
 
-// Get returns the parts of a field, in the form that [Hook.Set] takes. It returns nil if the field
-// is not set.
+// Get returns the parts of a field, in the form that [Hook.Set] accepts. It returns nil if the
+// field is not set.
 func (h *Hook) Get(field string) (parts []string) {
 	switch field {
 	case "on":
@@ -233,7 +233,8 @@ func (h *Hook) String() string {
 	return strings.Join(words, " ")
 }
 
-// quote returns the word, quoted so that [subprocess.Split] yields it unchanged.
+// quote returns the word in a form that [subprocess.Split] turns back into the same word. It adds
+// quotes only if they are needed.
 func quote(word string) string {
 	if word != "" && !strings.ContainsAny(word, " \t\n\r'\"\\") {
 		return word

@@ -7,7 +7,7 @@ import (
 )
 
 const (
-	// maxRunning is how many hooks run at a time.
+	// maxRunning is how many hooks can run at the same time.
 	maxRunning = 4
 
 	// maxLine is the longest line between the server and its helper, in bytes. An event contains
@@ -16,8 +16,8 @@ const (
 	maxLine = 512 << 10
 )
 
-// errNoLines reports that the server could not receive the lines to a helper, perhaps because it
-// has too many open files.
+// errNoLines says that the server could not receive the lines to a helper, for example because too
+// many files are open.
 var errNoLines = errors.New("take the lines to the helper")
 
 // A setup holds the data that the supervisor and the helper need.

@@ -16,17 +16,18 @@ import (
 )
 
 const (
-	// maxTries is how many times an event is posted at most, until the receiver accepts it.
+	// maxTries is the maximum number of tries to post an event.
 	maxTries = 3
 
 	// firstPause is the pause between the first two tries. Each further pause is twice as long.
 	firstPause = time.Second
 
-	// maxAnswer is how many bytes of an answer are read at most. Their content is not used.
+	// maxAnswer is how many bytes of an answer's header, and of its body, are read at most. The
+	// content of the body is not used.
 	maxAnswer = 64 << 10
 )
 
-// These are the headers of a post.
+// These are the header fields that haul adds to a post.
 const (
 	signatureHeader = "Haul-Signature" // "sha256=" and the HMAC of the body in hexadecimal digits
 	deliveryHeader  = "Haul-Delivery"  // identifies the event, so it is the same for all tries
@@ -38,7 +39,8 @@ var client = &http.Client{
 	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 }
 
-// A refusal is an error for which another try is useless, because it would fail in the same way.
+// A refusal is an error after which the event is not posted again, because another try would fail
+// in the same way.
 type refusal struct{ error }
 
 // post posts an event until the receiver accepts it. limit bounds the time of all tries together,

@@ -29,7 +29,7 @@ const (
 )
 
 // self returns the path of this program. On Linux the path works even if the user may not enter the
-// program's directory, or if another program was installed in its place.
+// program's directory, or if another program was installed in place of this one.
 func self() (string, error) {
 	if runtime.GOOS == "linux" {
 		return "/proc/self/exe", nil
@@ -37,7 +37,8 @@ func self() (string, error) {
 	return os.Executable()
 }
 
-// newCommand returns a command that runs this program in another role.
+// newCommand returns a command that runs this program in the given role. Lists of processes show
+// its title.
 func newCommand(role, title string, env []string) (*exec.Cmd, error) {
 	exe, err := self()
 	if err != nil {
@@ -50,9 +51,9 @@ func newCommand(role, title string, env []string) (*exec.Cmd, error) {
 	return cmd, nil
 }
 
-// helperVars are the variables that the helper needs to post. It gets no others, because the
-// server's environment may contain passwords, and on some systems programs can read the helper's
-// environment.
+// helperVars are the environment variables that the helper needs to post. The helper gets no other
+// variables, because the server's environment may contain passwords, and on some systems programs
+// can read the helper's environment.
 var helperVars = []string{"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR", "GODEBUG"}
 
 // helperEnv returns the variables of env that the supervisor and the helper may have.
@@ -65,8 +66,8 @@ func helperEnv(env []string) (kept []string) {
 	return kept
 }
 
-// programEnv returns the variables of env that hook programs may have. The others may contain
-// passwords.
+// programEnv returns the variables of env that hook programs may have. The other variables may
+// contain passwords.
 func programEnv(env []string, sameUser bool) (kept []string) {
 	path := false
 	for _, v := range env {
@@ -86,8 +87,8 @@ func programEnv(env []string, sameUser bool) (kept []string) {
 }
 
 // keepSignals catches and drops the signals that stop the server, because systemd and terminals
-// send them to all processes of the group. Programs that this process runs do not inherit that: the
-// signals stop them.
+// send them to all processes of the group. Programs that this process runs do not inherit this, so
+// the signals do stop them.
 func keepSignals() {
 	signal.Notify(make(chan os.Signal, 1), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGPIPE)
 }

@@ -21,15 +21,15 @@ import (
 )
 
 const (
-	// startTime is how long the helper may take to start while the server starts.
+	// startTime is how long the first helper may take to start.
 	startTime = 10 * time.Second
 
 	// closeTime is how long the server continues to run hooks of waiting events when it shuts down.
 	closeTime = 10 * time.Second
 
 	// spareTime is how long the helper may take to report after a hook's time limit. A helper that
-	// takes longer was stopped or hangs, and is killed. The time covers killTime, outputTime, and
-	// the pauses between posts.
+	// takes longer is killed, because it was stopped or hangs. The time covers killTime,
+	// outputTime, and the pauses between posts.
 	spareTime = 10 * time.Second
 )
 
@@ -69,7 +69,8 @@ func readKeys(all []Hook) (keys [][]byte, err error) {
 	return keys, nil
 }
 
-// A Queue holds events that wait for their hooks to run. A nil *Queue does nothing.
+// A Queue holds events that wait for their hooks, and has the helper run these hooks. A nil *Queue
+// does nothing.
 type Queue struct {
 	hooks   []Hook
 	log     *linequeue.Log
@@ -88,12 +89,13 @@ type Queue struct {
 	restarts atomic.Int64
 }
 
-// results are the possible results of a run. "stuck" means that a program was killed and has not
+// results lists the possible results of a run. "stuck" means that a program was killed and has not
 // exited.
 var results = [...]string{"done", "failed", "timeout", "stuck"}
 
-// Start starts the helper, which keeps the rights of this process until it becomes the configured
-// user. It returns an error if the configuration is wrong or the helper cannot be started.
+// Start starts the supervisor and the helper. They keep the rights of this process until they
+// become the configured user. Start returns an error if the configuration is wrong or the helper
+// cannot be started.
 func Start(cfg Config) (*Queue, error) {
 	keys, err := readKeys(cfg.Hooks)
 	if err != nil {
@@ -157,7 +159,7 @@ func (q *Queue) follow() {
 			q.restarts.Add(1)
 			q.log.Say(slog.LevelWarn, "hooks: the helper has died, and runs again")
 			logged = false
-		case errors.Is(err, errNoLines): // the helper exits, because its lines are closed
+		case errors.Is(err, errNoLines): // this helper exits, because its lines are closed; the supervisor starts the next one
 			if !logged {
 				q.log.Say(slog.LevelError, "hooks: the helper has died, and the next one cannot be used; others are tried", slog.String("error", err.Error()))
 			}
@@ -199,7 +201,7 @@ func (q *Queue) Send(e activity.Event) {
 	}
 }
 
-// drop counts a run that was not started, or whose result is unknown.
+// drop counts and logs a run that was not started, or whose result is unknown.
 func (q *Queue) drop(why string, w waiting) {
 	q.lost.Add(1)
 	q.dropped.Count(slog.LevelWarn, why, w.event.Peer, slog.String("event", string(w.event.Event)), slog.String("file", w.event.File))
@@ -220,7 +222,8 @@ func (q *Queue) next() (w waiting, ok bool) {
 	}
 }
 
-// work runs hooks one after another, each through the current line to a helper.
+// work is the work of one worker: it runs hooks one after another, through a line to the current
+// helper.
 func (q *Queue) work(lines <-chan helperEnd) {
 	var line *workerLine
 	defer func() { line.close() }()
@@ -245,7 +248,7 @@ func (q *Queue) work(lines <-chan helperEnd) {
 			q.helper.kill(line.number) // if the helper is still alive, it hangs or has closed the line
 			line.close()
 			line = nil
-			if sent { // if not, no helper has started the run, and the next helper runs it
+			if sent { // otherwise no helper has started the run, so the next helper runs it
 				q.drop("the helper died", w)
 			}
 		}
@@ -287,8 +290,8 @@ func (l *workerLine) close() {
 	}
 }
 
-// run makes the helper run a hook, and waits for the result. If sent is true, the helper may have
-// started the hook, even after an error.
+// run makes the helper run a hook, and waits for the result. If it returns an error, sent says
+// whether the helper may have started the hook.
 func (q *Queue) run(line *workerLine, w waiting) (sent bool, err error) {
 	h := &q.hooks[w.hook]
 	text, err := json.Marshal(order{Hook: w.hook, Event: w.event.AppendLine(nil), Variables: bytesOf(w.event.Variables())})

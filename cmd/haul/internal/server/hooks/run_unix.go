@@ -40,12 +40,13 @@ const (
 	// file server may take longer, or never exit.
 	killTime = 5 * time.Second
 
-	// maxStuck limits the programs that are stuck. While there are that many, no further program is
-	// started.
+	// maxStuck is the maximum number of programs that are stuck, that is, were killed and have not
+	// exited. While there are so many, no other program is started.
 	maxStuck = 16
 
-	// firstLook is the first pause between two checks whether processes that a program left behind
-	// still exist. The pause doubles up to lookEvery.
+	// After a program was killed, haul checks repeatedly whether its processes still exist. The
+	// first pause between two checks is firstLook. Each further pause is twice as long, up to
+	// lookEvery.
 	firstLook, lookEvery = time.Millisecond, time.Second
 )
 
@@ -85,7 +86,7 @@ func runHelper() int {
 	return 0
 }
 
-// serve carries out the orders that arrive on a line, until the server closes the line.
+// serve runs the hooks that the server asks for on a line, until the server closes the line.
 func (r *runner) serve(line net.Conn) {
 	// The kernel kills a program when the thread that started it ends: see programAttr.
 	runtime.LockOSThread()
@@ -111,7 +112,7 @@ func (r *runner) serve(line net.Conn) {
 	}
 }
 
-// do runs the hook of an order, and returns its outcome.
+// do runs the hook that an order names, and returns the outcome.
 func (r *runner) do(o order) outcome {
 	h := &r.Hooks[o.Hook]
 	var err error
@@ -204,7 +205,7 @@ func (r *runner) await(cmd *exec.Cmd, limit time.Duration) error {
 		err, killed = context.DeadlineExceeded, true
 	}
 	if syscall.Kill(-group, syscall.SIGKILL) != nil && !killed {
-		return err // no processes are left
+		return err // the process group does not exist any more
 	}
 	gone := make(chan struct{})
 	go func() {

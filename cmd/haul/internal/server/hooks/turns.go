@@ -15,7 +15,7 @@ const (
 	maxQueues = 4 * maxQueue
 )
 
-// A waiting is an event, and the hook that waits to run for it.
+// A waiting is a run that waits: the index of a hook, and the event that triggered the hook.
 type waiting struct {
 	hook  int
 	event activity.Event
@@ -25,10 +25,10 @@ type waiting struct {
 // events for one hook, such as wrong passwords, do not delay the others.
 type turns struct {
 	queues []chan waiting
-	some   chan struct{} // holds one value for each waiting run; receive a value before calling take
+	some   chan struct{} // contains one value for each waiting run; receive a value before each call of take
 
 	mu   sync.Mutex
-	next int // the hook whose turn it is; guarded by mu
+	next int // the index of the hook whose turn it is; guarded by mu
 }
 
 func newTurns(hooks int) *turns {
@@ -44,14 +44,15 @@ func newTurns(hooks int) *turns {
 func (t *turns) add(w waiting) bool {
 	select {
 	case t.queues[w.hook] <- w:
-		t.some <- struct{}{} // never blocks: some has room for all runs
+		t.some <- struct{}{} // never blocks: the channel has room for all runs
 		return true
 	default:
 		return false
 	}
 }
 
-// take returns the next run. The caller must have received a value from some before.
+// take returns the next run. Before each call, the caller must have received a value from the
+// channel `some`.
 func (t *turns) take() waiting {
 	t.mu.Lock()
 	defer t.mu.Unlock()
