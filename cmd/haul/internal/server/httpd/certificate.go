@@ -15,7 +15,7 @@ import (
 func openCertificate(cfg *settings.HTTP, say service.SayFunc) (_ *tls.Config, expires func() time.Time, err error) {
 	set, err := certs.Load(cfg.Pair())
 	if err != nil {
-		// Package tls has no type for this error.
+		// Compare the text, because package tls has no type for this error.
 		if cfg.Key == "" && strings.Contains(err.Error(), "rather than a key") {
 			err = failure.Text("%w; %s FILE names its key", err, failure.Flag("key"))
 		}

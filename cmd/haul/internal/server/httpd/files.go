@@ -9,7 +9,7 @@ import (
 	"github.com/haul-project/haul/web"
 )
 
-// siteFiles shows a site's files as one HTTP client may see them.
+// siteFiles is a store with a site's files, as one HTTP client may see them.
 type siteFiles struct {
 	site   *site.Site
 	client site.Client
@@ -23,7 +23,7 @@ func (s siteFiles) Stat(ctx context.Context, name string) (fs.FileInfo, error) {
 	return s.site.Stat(ctx, s.client, name)
 }
 
-// Capabilities returns ReadDir as the only capability.
+// Capabilities says that the only capability is ReadDir.
 func (s siteFiles) Capabilities() store.Capabilities { return store.Capabilities{ReadDir: s.readDir} }
 
 func (s siteFiles) readDir(ctx context.Context, name string) ([]fs.DirEntry, error) {

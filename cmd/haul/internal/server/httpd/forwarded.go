@@ -17,8 +17,8 @@ const forwardedAdvice = "all clients of a proxy count as one: for limits, for lo
 	"have the proxy send PROXY headers, and add --http-proxy NETWORKS"
 
 // watchForwarded warns once if a request contains one of forwardedFields, because it probably comes
-// from a proxy that does not send PROXY headers. haul does not use the fields themselves, because
-// any client can send them.
+// from a proxy that does not send PROXY headers. haul does not evaluate these fields, because any
+// client can send them.
 func watchForwarded(h http.Handler, say service.SayFunc) http.Handler {
 	var warned atomic.Bool
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

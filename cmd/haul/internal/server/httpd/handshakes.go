@@ -22,8 +22,8 @@ func (p *port) badHandshake(c *tcp.Conn, err error) {
 // §5.1).
 func looksLikeTLS(head [5]byte) bool { return head[0] == 22 && head[1] == 3 }
 
-// sniff logs a connection that begins with TLS or a PROXY header instead of HTTP. net/http answers
-// 400 and logs nothing.
+// sniff logs a connection that begins with TLS or a PROXY header instead of HTTP. Without it there
+// would be no log line, because net/http only answers 400.
 func (p *port) sniff(c *tcp.Conn, begin []byte) {
 	var head [5]byte
 	if copy(head[:], begin) < len(head) {
@@ -45,7 +45,7 @@ const (
 	// would lose the answer.
 	plainTime = time.Second
 
-	plainText = "Client sent an HTTP request to an HTTPS server.\n" // the text of net/http
+	plainText = "Client sent an HTTP request to an HTTPS server.\n" // the same text that net/http sends
 )
 
 var plainAnswer = fmt.Sprintf("HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s",

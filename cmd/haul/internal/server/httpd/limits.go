@@ -18,14 +18,14 @@ const Threads = maxConns * streams
 
 // These constants bound an HTTP connection.
 const (
-	headerTime  = 10 * time.Second // limit until the header of a request is complete
-	idleTime    = 2 * time.Minute  // limit for the time between two requests
+	headerTime  = 10 * time.Second // how long the header of a request may take to arrive
+	idleTime    = 2 * time.Minute  // how long a connection may be idle between two requests
 	headerBytes = 16 << 10
-	// clientFirst limits the time until the client sends its first byte; before that the connection
-	// is not accepted.
+	// clientFirst is how long a client may take to send its first byte. Until then, the connection
+	// does not reach the server.
 	clientFirst = 30 * time.Second
 	maxConns    = 1 << 14
-	streams     = 64 // limits the requests under way on one HTTP/2 connection
+	streams     = 64 // maximum number of requests under way on one HTTP/2 connection
 
 	// filesPerRequest is how many descriptors a request needs. A download needs them for a file and
 	// its variants. An upload needs them for its file, directory and checkpoint, and for the file

@@ -25,7 +25,7 @@ type log struct {
 	report *activity.Reporter // nil means that there are no hooks and no audit log
 	away   ports.RefusedConns
 
-	fewFiles string // advice for the administrator, if descriptors are scarce; otherwise ""
+	fewFiles string // advice to raise the limit on open files, if the limit is low; otherwise ""
 }
 
 func newLog(to *slog.Logger, counts *meter.Registry) *log {
@@ -149,7 +149,7 @@ func outcomeOf(x *web.Exchange) (slog.Level, meter.Result) {
 	return slog.LevelInfo, meter.PeerEnded
 }
 
-// refusedWrite reports whether a request that would change something was refused.
+// refusedWrite reports whether the server refused a request to write or to remove a file.
 func refusedWrite(x *web.Exchange) bool {
 	if x.Method != http.MethodPut && x.Method != http.MethodDelete {
 		return false
@@ -161,7 +161,7 @@ func refusedWrite(x *web.Exchange) bool {
 	return x.Status >= 400
 }
 
-// attempt logs a password that was checked.
+// attempt logs the result of a password check.
 func (l *log) attempt(e users.Event) {
 	level, result := slog.LevelInfo, "accepted"
 	if e.Outcome != users.Accepted {

@@ -17,10 +17,10 @@ import (
 	"github.com/haul-project/haul/web"
 )
 
-// A port serves HTTP or HTTPS.
+// A port serves HTTP or HTTPS on all addresses of that scheme.
 type port struct {
 	scheme  string
-	asked   []string // the configured addresses; once the sockets are open, the addresses of the sockets
+	asked   []string // the configured addresses; after Listen, that of each socket, or "" for a socket from systemd
 	accept  tcp.Server
 	failed  ports.FailedConns // logs handshakes that fail
 	sockets []*tcp.Socket
@@ -42,13 +42,13 @@ type port struct {
 	// idle, that is, waits for another request.
 	http1Conns sync.Map
 
-	ending     atomic.Bool   // set at shutdown: each HTTP/1 answer closes its connection
-	closesIdle atomic.Bool   // set later in the shutdown: idle HTTP/1 connections are closed
-	idleGrace  time.Duration // replaces the constant idleGrace in tests; 0 means the constant
+	ending     atomic.Bool   // set when the shutdown begins: from then on, each HTTP/1 answer closes its connection
+	closesIdle atomic.Bool   // set later in the shutdown: from then on, idle HTTP/1 connections are closed
+	idleGrace  time.Duration // replaces the constant idleGrace in tests; 0 means that it does not
 	stall      time.Duration // how long HTTP/2 data may wait for the client to read; 0 means web.DefaultStall
 }
 
-// open prepares the servers.
+// open configures the two HTTP servers of the port.
 func (p *port) open(handler http.Handler, log *slog.Logger) {
 	requests, shutdown := context.WithCancelCause(context.Background())
 	p.shutdown = shutdown
@@ -102,13 +102,13 @@ func (p *port) open(handler http.Handler, log *slog.Logger) {
 	// its answers. With HTTP/2, WriteTimeout would limit uploads.
 	p.http1.WriteTimeout = web.DefaultStall
 	p.http2.Protocols = new(http.Protocols)
-	p.http2.Protocols.SetUnencryptedHTTP2(true) // TLS is done below this server, by the writebehind.Conn
+	p.http2.Protocols.SetUnencryptedHTTP2(true) // the server sees no TLS, because the writebehind.Conn below it handles TLS
 }
 
-// connKey is the key of the connection in a request's context.
+// connKey is the key under which a request's context contains the connection.
 type connKey struct{}
 
-// serve serves until l is closed or fails.
+// serve serves HTTP/1 and HTTP/2 until l is closed or fails.
 func (p *port) serve(l *tcp.Listener) error {
 	var second sync.WaitGroup
 	defer second.Wait()
@@ -207,8 +207,8 @@ func (p *port) awaitRequests(ctx context.Context) {
 	}
 }
 
-// goAway announces over HTTP/2 that connections will be closed, and reports whether all of them
-// are.
+// goAway announces on all HTTP/2 connections that they will be closed, and waits up to goAwayEvery
+// until they are. It reports whether all of them are closed.
 func (p *port) goAway(patient context.Context) bool {
 	ctx, cancel := context.WithTimeout(patient, goAwayEvery)
 	defer cancel()

@@ -60,7 +60,7 @@ type Service struct {
 	limit time.Duration
 }
 
-// socketOptions are the options of the sockets.
+// socketOptions are the options of the listening sockets.
 var socketOptions = tcp.Options{ClientFirst: clientFirst}
 
 // New opens everything that HTTP needs except its sockets.
@@ -174,7 +174,7 @@ func (s *Service) KeepSecret(all []userroots.Secret) error {
 	return s.roots.KeepSecret(s.sessions.Users, all)
 }
 
-// account is the web.Handler's hook that returns the account of a client.
+// account returns the account of a client. The web.Handler calls it.
 func (s *Service) account(_ context.Context, v web.Visitor) (*web.Account, error) {
 	if s.sessions == nil {
 		return s.anybody(v), nil
@@ -208,7 +208,7 @@ func (s *Service) account(_ context.Context, v web.Visitor) (*web.Account, error
 	}, nil
 }
 
-// anybody returns the account of a client that has not logged in.
+// anybody returns the account of a client that does not have to log in.
 func (s *Service) anybody(v web.Visitor) *web.Account {
 	if s.whole != nil {
 		return s.whole
@@ -266,7 +266,8 @@ func (s *Service) Listen(ctx context.Context, passed *handover.Inherited) (err e
 	return nil
 }
 
-// fitDescriptors bounds connections and requests so that there are enough descriptors.
+// fitDescriptors limits connections and requests, so that there are enough descriptors for all of
+// them.
 func (s *Service) fitDescriptors(limit int) {
 	each := filesPerRequest
 	if s.sessions != nil {
@@ -407,14 +408,15 @@ func (s *Service) Serve(server context.Context) error {
 }
 
 // servePort serves one port. When ctx ends, requests under way may continue for the grace period.
-// Once a successor has taken over, they may continue for s.limit if that is longer. If the server
-// context ends meanwhile, only the grace period is left.
+// Once a successor has taken over, they may continue for s.limit if that is longer than the grace
+// period. If the context `server` ends meanwhile, they may continue only for the grace period from
+// then on.
 func (s *Service) servePort(server, ctx context.Context, p *port) error {
 	l, err := p.accept.Listener(p.sockets...)
 	if err != nil {
 		return err
 	}
-	// After it is closed, the listener still returns the connections that it has accepted before.
+	// Even after Close, the listener returns the connections that it accepted before.
 	stop := context.AfterFunc(ctx, func() {
 		p.ending.Store(true)
 		_ = l.Close()

@@ -18,11 +18,11 @@ const pollEvery = 5 * time.Millisecond
 // request arrives during the shutdown. At a reload, the client would conclude that the server is
 // down, although the successor serves.
 func Finish(s *http.Server, l net.Listener, served <-chan struct{}, open func() int64, grace time.Duration) {
-	_ = l.Close() // an error would mean that it is closed already
+	_ = l.Close() // an error would mean that the listener is closed already
 	<-served
 	s.SetKeepAlivesEnabled(false)
 	for end := time.Now().Add(grace); open() > 0 && time.Now().Before(end); {
 		time.Sleep(pollEvery)
 	}
-	_ = s.Close() // an error would concern sockets, which are closed nevertheless
+	_ = s.Close() // errors of sockets do not matter, because the sockets are closed nevertheless
 }

@@ -24,7 +24,7 @@ const (
 	// reloadEvery is the time between two checks for a change of the users file.
 	reloadEvery = 2 * time.Second
 
-	// reloadShare bounds the cost of these checks, however many files the users file names: the
+	// reloadShare limits the cost of these checks, however many files the users file names: the
 	// pause after a check is at least reloadShare times as long as the check took.
 	reloadShare = 50
 )
@@ -39,14 +39,14 @@ type Sessions struct {
 	live map[*Session]bool // guarded by mu
 }
 
-// A Session is the use of a login by one SFTP connection or one HTTP request.
+// A Session is an SFTP connection or an HTTP request of a user who has logged in.
 type Session struct {
 	Login *users.Login
 	Peer  string
 	end   context.CancelCauseFunc
 }
 
-// Reads returns the directories of the users file and of the files that it names, if they exist.
+// Reads returns the existing directories that contain the users file or a file that it names.
 func (p *Sessions) Reads() []string {
 	found := map[string]bool{}
 	add := func(file string) {
@@ -112,7 +112,7 @@ func (p *Sessions) Watch(ctx context.Context, name string, say service.SayFunc, 
 		say(slog.LevelWarn, name+" users: changes are not noticed before a restart, as the file, or one that it names, cannot be read; let the user that haul runs as read it (chgrp, chmod 640)",
 			slog.Int("uid", os.Getuid()), slog.String("error", err.Error()))
 	}
-	// Check now, because Reload opens a file only after it has changed.
+	// Check this now, because Reload opens files only after they have changed.
 	was := service.Unreadable(p.Users.Files()...)
 	if was != nil {
 		blind(was)
@@ -133,7 +133,7 @@ func (p *Sessions) Watch(ctx context.Context, name string, say service.SayFunc, 
 		}
 		switch {
 		case errors.Is(err, fs.ErrPermission) && text != last:
-			if was == nil { // otherwise the file was new at the start, and it has not changed since
+			if was == nil { // otherwise this was logged already, before the first reload
 				blind(err)
 			}
 		case text != "" && (news || text != last):
@@ -148,20 +148,20 @@ func (p *Sessions) Watch(ctx context.Context, name string, say service.SayFunc, 
 	}
 }
 
-// OpenUsersFile loads a users file, which must exist. The file may belong to root or to one of
-// owners.
+// OpenUsersFile loads a users file, which must exist and belong to root or to one of the user IDs
+// in owners.
 func OpenUsersFile(path string, owners ...int) (*users.Directory, error) {
 	d, err := users.Open(path, owners...)
 	if err == nil {
 		return d, nil
 	}
-	if _, e := os.Stat(path); errors.Is(e, fs.ErrNotExist) { // otherwise the users file names a missing file
+	if _, e := os.Stat(path); errors.Is(e, fs.ErrNotExist) { // the users file itself is missing, and not only a file that it names
 		err = noUsersFileError{path, err}
 	}
 	return nil, failure.Local.Wrap(err)
 }
 
-// A noUsersFileError says how to create a users file.
+// A noUsersFileError is the error for a missing users file. It says how to create one.
 type noUsersFileError struct {
 	path string
 	err  error
