@@ -289,7 +289,7 @@ func (f *fileReader) nearest(table, key string) string {
 }
 
 // didYouMean returns a question that suggests the names in `near` and those of `names` that are
-// most similar to a word. It returns "" if there are none.
+// most similar to a word. It returns "" if it has no name to suggest.
 func didYouMean(word string, names []string, near ...string) string {
 	if near = append(near, console.Nearest(word, names)...); len(near) == 0 {
 		return ""

@@ -28,7 +28,7 @@ type Spawner struct {
 	answers *bufio.Reader
 	init    bool          // the spawner is process 1
 	ended   chan struct{} // closed when the spawner has exited; nil if it is process 1
-	lost    error         // set once a request got no answer; no more requests are sent then, because the next answer could belong to that one
+	lost    error         // set once a request got no answer: a later answer could belong to it, so no more requests are sent
 }
 
 // FindSpawner returns the spawner that started this process, if that spawner is process 1, and nil

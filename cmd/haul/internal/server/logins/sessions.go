@@ -155,7 +155,7 @@ func OpenUsersFile(path string, owners ...int) (*users.Directory, error) {
 	if err == nil {
 		return d, nil
 	}
-	if _, e := os.Stat(path); errors.Is(e, fs.ErrNotExist) { // the users file itself is missing, and not only a file that it names
+	if _, e := os.Stat(path); errors.Is(e, fs.ErrNotExist) { // otherwise only a file that the users file names is missing
 		err = noUsersFileError{path, err}
 	}
 	return nil, failure.Local.Wrap(err)

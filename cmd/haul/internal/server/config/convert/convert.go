@@ -30,7 +30,7 @@ type draft struct {
 	given []assignment
 	notes []note
 	more  int   // number of notes dropped because there were maxNotes already
-	err   error // the first error that makes the conversion fail; nil as long as there is none
+	err   error // the first error that makes the conversion fail; nil if no error has occurred
 }
 
 // An assignment is a setting, and the words of the old file that it comes from.
