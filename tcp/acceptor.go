@@ -28,8 +28,8 @@ type acceptor struct {
 	loop   drive.Loop // if not nil, serves the connections in place of workers
 
 	holder atomic.Pointer[worker] // the worker that has the role of accepting
-	// eager is a time, in nanoseconds of Unix time. Until then, a worker passes the role on before
-	// it serves.
+	// eager is a time, in nanoseconds of Unix time. Until then, a worker that has accepted a
+	// connection passes on the role of accepting before it serves that connection.
 	eager atomic.Int64
 	spare *conns.Conn // memory for the next connection; only the accepting worker uses it
 	slab  []Conn      // unused handles; only the accepting worker uses them
@@ -41,9 +41,9 @@ type acceptor struct {
 }
 
 const (
-	// maxIdle is how many idle workers all acceptors of a run keep together. The stack of a worker
-	// has grown to the size that the handler needs: at 8 KiB each, these are 8 MiB in all. Half of
-	// the idle workers exit every few seconds: see trimTime.
+	// maxIdle is how many idle workers all acceptors of a run keep together. An idle worker keeps
+	// the stack that its handlers needed: with 8 KiB each, all idle workers keep 8 MiB. Half of them
+	// exit every few seconds: see trimTime.
 	maxIdle = 1024
 
 	// handleSlab is how many handles are allocated at a time.
@@ -61,9 +61,9 @@ type worker struct {
 
 // The states of a worker.
 const (
-	withoutRole = iota // the worker does not accept
-	accepting          // it has the role of accepting, and waits for a connection
-	serving            // it has the role of accepting, but serves: any other goroutine may take the role from it
+	withoutRole = iota // the worker does not have the role of accepting
+	accepting          // the worker has the role of accepting, and waits for a connection
+	serving            // the worker has the role, but serves a connection: any goroutine may take the role from it
 )
 
 func (a *acceptor) newWorker() *worker {
@@ -88,8 +88,8 @@ func (a *acceptor) socket() *drive.Socket {
 // useLoop makes a loop serve the connections.
 func (a *acceptor) useLoop(l drive.Loop) {
 	a.loop = l
-	// Setting asleep records that no connection has been accepted yet, which Socket.close passes on
-	// to kernel.stop. Loops do not run the watch.
+	// The watch does not run with loops, so its field asleep serves another purpose: while it is set,
+	// no connection has been accepted yet. Socket.close passes that on to kernel.stop.
 	a.watch.asleep.Store(true)
 	a.k.onStop(l.Wake)
 }
@@ -158,8 +158,8 @@ func (a *acceptor) handle(c *conns.Conn) *Conn {
 	return h
 }
 
-// next accepts connections until one of them may be served, and returns that one. After an error no
-// more connections are accepted.
+// next accepts connections until the gate admits one of them, and returns that one. After an error,
+// no more connections are accepted.
 func (a *acceptor) next() (*conns.Conn, error) {
 	delay := time.Duration(0)
 	for {
@@ -244,8 +244,8 @@ func (a *acceptor) end(err error) {
 	a.ended(err)
 }
 
-// trim makes half of the idle workers exit. They are taken from the bottom of the list, where the
-// workers stand that were not needed since the last call.
+// trim makes half of the idle workers exit: those that have been idle for longest, which are at the
+// beginning of the list.
 func (a *acceptor) trim() {
 	a.mu.Lock()
 	n := (len(a.idle) + 1) / 2
@@ -270,12 +270,12 @@ const (
 	// wait for up to two ticks while a handler holds the role.
 	watchTick = time.Millisecond
 
-	// eagerTime is how long the workers of an acceptor pass the role on before they serve, once a
-	// worker has kept the role for too long.
+	// eagerTime applies after a worker has kept the role of accepting for too long. For this time,
+	// the workers of the acceptor pass the role on before they serve.
 	eagerTime = time.Second
 
 	// drowsyTicks is the number of ticks without a new connection after which the watch sleeps
-	// until the next one.
+	// until the next connection.
 	drowsyTicks = 16
 
 	// trimTime is the interval at which idle workers are trimmed.
@@ -354,7 +354,7 @@ func (w *watch) trim() {
 }
 
 // A sighting records which worker had the role of accepting at the last tick, and how many
-// connections it had begun to serve.
+// connections that worker had begun to serve.
 type sighting struct {
 	holder *worker
 	seq    uint32

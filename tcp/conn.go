@@ -56,8 +56,8 @@ func (h *Conn) close() bool {
 		return false
 	}
 	if h.tls.Load() != nil {
-		// Handles are allocated in groups, and the others of the group may keep this one in memory
-		// for long.
+		// Drop the TLS connection here, so that it can be freed. The handle itself may stay in memory
+		// for long, because handles are allocated in slabs: see acceptor.slab.
 		h.tls.Store(nil)
 	}
 	return true
@@ -88,8 +88,8 @@ func (h *Conn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// report passes the first bytes to the program's FirstBytes. If FirstBytes panics, report drops the
-// use of c, which Read would have done.
+// report passes the first bytes to the program's FirstBytes. If FirstBytes panics, Read does not
+// continue, so report drops the use of c in its place.
 func (h *Conn) report(c *conns.Conn, b []byte) {
 	returned := false
 	defer func() {

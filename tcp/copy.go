@@ -53,7 +53,7 @@ func (h *Conn) readFrom(r io.Reader, most int64) (int64, error) {
 func (h *Conn) WriteTo(w io.Writer) (int64, error) { return h.writeTo(w, noLimit) }
 
 func (h *Conn) writeTo(w io.Writer, most int64) (int64, error) {
-	var ahead []byte // bytes that were received before, but not read by the handler
+	var ahead []byte // bytes that were already received, but not read by the handler
 	var m kernelCopy
 	err := h.call("read", func(c *conns.Conn) error {
 		return c.Reads(most, func(b []byte) error {

@@ -15,8 +15,8 @@ var (
 	// ErrDraining says that the server is ending and the client has sent no further request.
 	ErrDraining = conns.ErrDraining
 
-	// ErrCut says that connections were closed because their handlers had not returned within the
-	// Grace, or because Halt was called.
+	// ErrCut says that connections were closed because their handlers had not returned within
+	// [Server.Grace], or because Halt was called.
 	ErrCut = conns.ErrCut
 
 	// ErrDenied says that [Server.Allow] or Deny refuses an address.

@@ -116,8 +116,8 @@ func newKernel(l net.Listener, o Options) (*kernel, error) {
 	return k, nil
 }
 
-// set sets the options on the listening socket. Connections inherit them, which saves system calls
-// for each connection.
+// set sets the options on the listening socket. The accepted connections inherit the options, which
+// saves system calls for each connection.
 func (k *kernel) set(o Options) error {
 	set := func(level, name, value int) error {
 		return os.NewSyscallError("setsockopt", unix.SetsockoptInt(k.fd, level, name, value))
@@ -147,7 +147,7 @@ func (k *kernel) set(o Options) error {
 		errs = append(errs, set(unix.IPPROTO_TCP, unix.TCP_DEFER_ACCEPT, rawsock.WholeSeconds(o.ClientFirst)))
 	}
 	if o.FastOpen > 0 {
-		// This only speeds things up, so its failure does not matter.
+		// The option only saves a round trip, so an error does not matter.
 		_ = set(unix.IPPROTO_TCP, unix.TCP_FASTOPEN, o.FastOpen)
 	}
 	if o.Congestion != "" {
@@ -229,8 +229,8 @@ func (k *kernel) isStopped() (bool, time.Time) {
 }
 
 // share records that other processes may have the socket open too. It also removes the filter of
-// rawsock.DropSYN: the previous process may have set it when it stopped the socket, and may have been
-// killed before it removed it.
+// rawsock.DropSYN. The previous process may have set that filter when it stopped the socket, and may
+// have been killed before it could remove the filter.
 func (k *kernel) share() {
 	k.shared = true
 	rawsock.TakeSYN(k.raw)

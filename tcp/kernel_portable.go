@@ -42,7 +42,7 @@ func (o Options) checkSupported() error {
 	return nil
 }
 
-// newKernel makes l its listening socket.
+// newKernel returns a kernel whose listening socket is l.
 func newKernel(l net.Listener, o Options) (*kernel, error) {
 	if err := o.checkSupported(); err != nil {
 		_ = l.Close()

@@ -26,7 +26,7 @@ type kernelCopy struct {
 	join func(*Conn) kernelCopy
 }
 
-// end returns m as handled, with err as its result.
+// end returns m with handled set and with the result err, so that the caller copies no more.
 func (m kernelCopy) end(err error) kernelCopy {
 	m.handled, m.err = true, err
 	return m
@@ -49,8 +49,8 @@ func (m kernelCopy) copyRest(w io.Writer, r io.Reader, most int64) (int64, error
 	return n + k, err
 }
 
-// io.Copy would call ReadFrom and WriteTo of a connection again. An onlyWriter hides ReadFrom, and
-// an onlyReader hides WriteTo.
+// io.Copy would call a connection's ReadFrom or WriteTo again, in an endless recursion. An onlyWriter
+// hides ReadFrom, and an onlyReader hides WriteTo.
 type (
 	onlyWriter struct{ io.Writer }
 	onlyReader struct{ io.Reader }

@@ -49,7 +49,7 @@ const maxPending = 1024
 type Listener struct {
 	r        *run
 	accepted chan net.Conn
-	split    chan net.Conn // passes connections that negotiated SplitALPN to Accept of the split listener
+	split    chan net.Conn // passes connections that negotiated SplitALPN to the Accept of a splitListener
 	helpers  sync.WaitGroup
 	drains   atomic.Bool   // Drain was called: Accept fails only after Close
 	closed   chan struct{} // closed by Close
@@ -92,8 +92,9 @@ func (l *Listener) offer(nc net.Conn) bool {
 	return false
 }
 
-// giveAll closes given when the run accepts no more connections, and each accepted one was returned
-// by Accept or was closed: offer waits for Accept only for a while after the server begins to end.
+// giveAll closes the channel given once the run accepts no more connections, and Accept has returned
+// each accepted connection or the connection was closed. That does not take long: once the server
+// begins to end, offer waits for Accept only for a short time.
 func (l *Listener) giveAll() {
 	<-l.r.left0
 	l.r.wait()
@@ -153,7 +154,7 @@ func (l *Listener) Drain(ctx context.Context) {
 	}
 }
 
-// stop makes the acceptors stop.
+// stop makes the acceptors stop accepting. Connections that Accept has returned stay open.
 func (l *Listener) stop() {
 	l.stopping.Do(func() {
 		l.r.cancel(net.ErrClosed) // otherwise an acceptor that waits for a place would keep the run from closing

@@ -91,8 +91,8 @@ func (g *opener) reject(c *conns.Conn, h *Conn, err error) {
 	}
 }
 
-// opened reads the PROXY header and does the TLS handshake. After the header it fails if Allow or
-// Deny refuses the client, or if the client has too many connections.
+// opened reads the PROXY header and does the TLS handshake. Between the two, it returns an error if
+// Allow or Deny refuses the client, or if the client has too many connections.
 func (g *opener) opened(c *conns.Conn, h *Conn) (net.Conn, error) {
 	var client netip.Addr // the client's address from the PROXY header
 	if g.HasProxies() && g.IsProxy(c.PeerIP()) {
@@ -173,9 +173,9 @@ func (h *Conn) cut(err error) {
 }
 
 // StartTLS does the server's part of a TLS handshake on the connection of a handler, and returns
-// after the handshake. From then on the handler must use the returned connection; it need not close
-// it. The Server's limits on handshakes apply. If ctx is cancelled during the handshake, the
-// connection is ended.
+// after the handshake. From then on the handler must use the returned connection, but need not close
+// that connection. The Server's limits on handshakes apply. If ctx is cancelled during the
+// handshake, the connection is ended.
 func StartTLS(ctx context.Context, c net.Conn, config *tls.Config) (*tls.Conn, error) {
 	h, ok := c.(*Conn)
 	if !ok {

@@ -109,8 +109,8 @@ func (r *run) placeFree() {
 	}
 }
 
-// serveUntil serves until ctx is done. Then it waits until the handlers have returned, or ends
-// their connections after the Grace.
+// serveUntil serves until ctx is done. Then it waits until the handlers have returned, and ends
+// their connections if that takes longer than Server.Grace.
 func (r *run) serveUntil(ctx context.Context) error {
 	over := make(chan struct{})
 	var helpers sync.WaitGroup
@@ -168,8 +168,8 @@ func (r *run) drain() {
 	}
 }
 
-// awaitEnd waits until all handlers have returned. After the Grace it ends the connections of those
-// that have not, and returns the number of connections that it ended.
+// awaitEnd waits until all handlers have returned. After Server.Grace it ends the connections of the
+// handlers that have not returned. It returns the number of connections that it ended.
 func (r *run) awaitEnd(served <-chan struct{}) (cut int) {
 	var late <-chan time.Time
 	if grace := cmp.Or(r.s.Grace, defaultGrace); grace > 0 {
@@ -185,8 +185,8 @@ func (r *run) awaitEnd(served <-chan struct{}) (cut int) {
 	case <-r.halted:
 	}
 	r.cancel(ErrCut)
-	// A connection that was accepted before, and waited for a place, may only now get a handler. So
-	// repeat the search.
+	// A connection that was accepted earlier, and then waited for a place, may get a handler only now.
+	// So repeat the search.
 	for {
 		cut += r.cut()
 		select {
@@ -201,7 +201,7 @@ func (r *run) awaitEnd(served <-chan struct{}) (cut int) {
 func (r *run) cut() (n int) {
 	for _, a := range r.acceptors {
 		n += a.roster.Cut(ErrCut)
-		a.wakeLoop() // the loop may wait for a place
+		a.wakeLoop() // the loop may be waiting for a place, so it would not notice the cut
 	}
 	return n
 }
@@ -223,7 +223,7 @@ func (r *run) finishRun() {
 	r.s.runs.remove(r, accepted)
 }
 
-// halt makes the run end all connections at once, without a Grace.
+// halt makes the run end all connections at once, without waiting for Server.Grace.
 func (r *run) halt() {
 	r.once.Do(func() { close(r.halted) })
 	if r.unlisten != nil {

@@ -65,10 +65,10 @@ func (s *Server) ListenAndServe(ctx context.Context, addrs ...string) error {
 }
 
 // Serve serves the connections of sockets until ctx is done or all sockets are closed. Then it
-// closes the sockets, gives the handlers the Grace to return, ends the connections of handlers that
-// have not returned, and returns when the last handler has. Clients that were connected when ctx
-// was cancelled are still served. The error is the one that stopped accepting, joined with ErrCut
-// if connections had to be ended.
+// closes the sockets, waits up to [Server.Grace] for the handlers to return, ends the connections of
+// handlers that have not returned, and returns when the last handler has returned. Clients that were
+// connected when ctx was cancelled are still served. The error is the one that stopped accepting,
+// joined with ErrCut if connections had to be ended.
 //
 // A socket can be served once. If one of sockets is already served, Serve fails at once and closes
 // the others.
@@ -92,9 +92,10 @@ func (s *Server) Serve(ctx context.Context, sockets ...*Socket) error {
 	return r.serveUntil(ctx)
 }
 
-// Halt ends all connections and all calls of Serve at once, even during their Grace. It cannot be
-// undone: a later call of Serve closes its sockets and fails with [net.ErrClosed], and so does
-// Listener. To end a Server that should serve again, cancel the context of Serve instead.
+// Halt ends all connections and all calls of Serve at once, without waiting for [Server.Grace]. It
+// cannot be undone: a later call of Serve closes its sockets and fails with [net.ErrClosed], and so
+// does a later call of Listener. To end a Server that should serve again, cancel the context of
+// Serve instead.
 func (s *Server) Halt() { s.runs.halt() }
 
 // WithState returns a handler that calls handle with a state for each connection, of a type that

@@ -35,7 +35,7 @@ const defaultDrainTime = time.Second
 // all other fields are useful. Fields must not change once the server serves.
 type Server struct {
 	// Handle serves one connection, which is closed when Handle returns. c is a *Conn, or with TLS
-	// a *tls.Conn that uses one. ctx is cancelled when the server ends and the Grace is over;
+	// a *tls.Conn that uses one. When the server ends, ctx is cancelled only after the time Grace;
 	// [Draining] reports earlier that the server begins to end. If Handle panics, the panic is
 	// logged and counted, and only that connection ends.
 	Handle func(ctx context.Context, c net.Conn)
@@ -119,7 +119,7 @@ type Server struct {
 	// slog.Default.
 	Log *slog.Logger
 
-	drainTime time.Duration // 0 means defaultDrainTime
+	drainTime time.Duration // replaces defaultDrainTime in tests; 0 means defaultDrainTime
 	shared    shared
 	runs      runs
 }
@@ -127,7 +127,7 @@ type Server struct {
 // A shared is the state that all runs of a server share.
 type shared struct {
 	once       sync.Once     // initializes the other fields
-	places     chan struct{} // an element for each connection; nil without MaxConns
+	places     chan struct{} // an element for each connection, its capacity is MaxConns; nil without MaxConns
 	sources    *sources.Table
 	handshakes chan struct{} // an element for each TLS handshake that is computing; its capacity is MaxHandshakes
 	counts     conns.Counts
@@ -153,7 +153,7 @@ type Counters struct {
 	AcceptErrors  uint64 // failures to accept, for example for lack of descriptors
 	BadHandshakes uint64 // PROXY headers and TLS handshakes that failed
 	Panics        uint64 // panics of handlers
-	Cut           uint64 // connections that the server ended after the Grace or by Halt
+	Cut           uint64 // connections that the server ended after the time Grace, or because of Halt
 }
 
 // check returns an error if a setting is invalid or the server was halted.
@@ -207,7 +207,8 @@ func (rs *runs) add(r *run) {
 	}
 }
 
-// remove removes a run, and adds the connections that it accepted to the total.
+// remove removes a run that has ended. accepted is the number of connections that the run accepted;
+// remove adds it to past, so that totals still counts these connections.
 func (rs *runs) remove(r *run, accepted uint64) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
@@ -215,7 +216,7 @@ func (rs *runs) remove(r *run, accepted uint64) {
 	rs.past += accepted
 }
 
-// list returns the runs.
+// list returns the runs at this moment, in no particular order.
 func (rs *runs) list() (all []*run) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()

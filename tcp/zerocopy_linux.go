@@ -153,7 +153,7 @@ func (j *joint) move() (m kernelCopy) {
 		err = j.write()
 		switch m.n = j.n; {
 		case j.n == 0 && sendfile.IsUnable(err), err == errUnwaitable:
-			// For example, dst is a file that is open for appending.
+			// The kernel cannot splice to dst: for example, dst is a file that is open for appending.
 			m.left = make([]byte, j.held)
 			if _, err := io.ReadFull(j.p, m.left); err != nil {
 				return m.end(err)
@@ -167,9 +167,9 @@ func (j *joint) move() (m kernelCopy) {
 	return m.end(nil)
 }
 
-// errUnwaitable says that Go's poller cannot wait for a descriptor of another package: a blocking
-// pipe, or a closed descriptor. The methods of its file can wait, or return an error that says why
-// not.
+// errUnwaitable says that Go's poller cannot wait for a descriptor that does not belong to this
+// package, such as a blocking pipe or a closed descriptor. The copy then continues with Read or
+// Write of the file: they can wait for a pipe, and return the right error for a closed descriptor.
 var errUnwaitable = errors.New("tcp: the poller does not wait for that")
 
 // read waits until the source has bytes, and moves some of them into the pipe.

@@ -18,8 +18,8 @@ import (
 )
 
 const (
-	// acceptBatch is how many connections are accepted in a round. The bound lets open connections
-	// be served in between.
+	// acceptBatch is the largest number of connections that are accepted in a row. After them, the
+	// loop first serves the open connections.
 	acceptBatch = 64
 
 	// listenSlot is the key of the listening socket in the epoll. Connections have their slot in
@@ -27,8 +27,8 @@ const (
 	listenSlot = 1<<32 - 1
 )
 
-// listen adds the listening socket to the epoll if on is true, and otherwise removes it from there.
-// It does nothing if that was done before.
+// listen adds the listening socket to the epoll if on is true, and otherwise removes it. It does
+// nothing if the socket is already added, or already removed.
 func (l *loop) listen(on bool) error {
 	if l.listens == on {
 		return nil
@@ -95,7 +95,8 @@ func (l *loop) takePlace() bool {
 	return false
 }
 
-// notAccepted releases the place, and decides by the error when to accept again.
+// notAccepted is called when a call of accept has failed with errno. It releases the place that was
+// taken for the connection, and decides from errno when to accept again.
 func (l *loop) notAccepted(errno syscall.Errno) {
 	g := l.s.Gate
 	if !g.Refuse {
@@ -124,7 +125,8 @@ func (l *loop) notAccepted(errno syscall.Errno) {
 	}
 }
 
-// endAccept makes the loop accept no more.
+// endAccept closes the listening socket, so the loop accepts no more connections. The loop still
+// serves its open connections.
 func (l *loop) endAccept(err error) {
 	_ = l.listen(false)
 	l.accepts = false

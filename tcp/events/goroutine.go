@@ -85,7 +85,8 @@ func (k *caller) turnReceived() (flow.Next, error) {
 	b := buffers.Get().(*[bufferSize]byte)
 	defer buffers.Put(b)
 	n, err := k.read(b[:], isTLS)
-	// In this case the deadline was moved to end the wait, and TLS holds no part of a request.
+	// This error occurs only with TLS: the server has begun to end, and the read deadline was moved
+	// into the past to end the wait. TLS holds no part of a request, so WaitReadable may be called.
 	if errors.Is(err, os.ErrDeadlineExceeded) && k.e.Draining() {
 		if err = k.h.WaitReadable(); err == nil {
 			n, err = k.read(b[:], false)
@@ -103,7 +104,7 @@ func (k *caller) read(b []byte, idle bool) (int, error) {
 	c := k.e.c
 	c.SetIdle(idle)
 	// If the server began to end before the call of SetIdle, it does not interrupt this read. So set
-	// a deadline that has passed.
+	// a read deadline that has passed: the read then returns at once.
 	drains := idle && k.e.Draining()
 	if drains {
 		_ = k.h.SetReadDeadline(time.Unix(1, 0))

@@ -57,7 +57,7 @@ type loop struct {
 	out []byte // scratch memory that collects what the handlers write in a turn
 
 	listens   bool          // the listening socket is in the epoll
-	accepts   bool          // the loop accepts connections, or will accept them again
+	accepts   bool          // the loop accepts now, or will again after a pause; false after endAccept
 	delay     time.Duration // the last wait after a failure to accept
 	idleEnded bool          // the server is ending: connections that become idle are closed
 	lateEnded bool          // connections whose clients have sent nothing yet are closed too

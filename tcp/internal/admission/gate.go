@@ -31,7 +31,7 @@ type Gate struct {
 	// limit.
 	Places  chan struct{}
 	Sources *sources.Table // counts the connections of each source; nil without a limit
-	Refuse  bool           // without a place, connections are reset; if false, they wait
+	Refuse  bool           // if no place is free: true resets new connections, false lets them wait
 
 	Allow, Deny []netip.Prefix
 	Proxies     []netip.Prefix // networks whose connections begin with a PROXY header
@@ -145,8 +145,8 @@ func (g *Gate) takePlace() bool {
 	}
 }
 
-// refuse counts and reports a refused connection, so that closing it will send a reset. It returns
-// false.
+// refuse counts and reports a refused connection, and sets an option of the socket so that closing
+// it sends a reset. It always returns false, for callers that return its result.
 func (g *Gate) refuse(c *conns.Conn, from net.Addr, why error) bool {
 	g.Counts.Refused.Add(1)
 	_ = c.SetLinger(0)

@@ -31,7 +31,8 @@ type Conn struct {
 // An ender holds the reason why the server ended a connection.
 type ender struct{ err error }
 
-// lingering marks a connection that the handler has closed but whose client has not closed yet.
+// lingering is the value of Conn.ended for a connection that the handler has closed but whose client
+// has not closed it yet.
 var lingering = &ender{net.ErrClosed}
 
 // An Addr wraps a net.Addr so that it can be stored atomically.
@@ -85,8 +86,9 @@ func (c *Conn) Finish() {
 	c.Drop()
 }
 
-// End ends a connection that exceeded a timeout, or whose server ends, so that its handler returns.
-// Calls of the handler then fail with err. The first End adds 1 to count; later ones return false.
+// End ends a connection that exceeded a timeout, or whose server is ending, so that its handler
+// returns: all calls of the handler then fail with err. The first call of End adds 1 to count and
+// returns true; later calls do nothing and return false.
 func (c *Conn) End(err error, count *atomic.Uint64) bool {
 	if !c.ended.CompareAndSwap(nil, &ender{err}) {
 		return false
@@ -181,16 +183,16 @@ func (c *Conn) Write(b []byte, last bool) (int, error) {
 	return c.send(b, last)
 }
 
-// Reads calls f, which may read from the connection, because no other call reads meanwhile. ahead
-// holds bytes that were received before but not read by the handler, at most `most`. f has to use
-// them, because later reads do not return them again.
+// Reads calls f while no other call reads, so f may read from the connection. ahead holds at most
+// `most` bytes that were already received but not read by the handler. f must use all of them,
+// because later reads do not return them again.
 func (c *Conn) Reads(most int64, f func(ahead []byte) error) error {
 	c.reading.Lock()
 	defer c.reading.Unlock()
 	return f(c.takePrefix(most))
 }
 
-// Writes calls f, which may write to the connection, because no other call writes meanwhile.
+// Writes calls f while no other call writes, so f may write to the connection.
 func (c *Conn) Writes(f func() error) error {
 	c.writing.Lock()
 	defer c.writing.Unlock()

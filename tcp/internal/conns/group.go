@@ -20,7 +20,7 @@ type Times struct {
 // A Group is the state that the connections of one run share.
 type Group struct {
 	Counts     *Counts
-	Handshakes chan struct{}   // holds an element for each TLS handshake that computes; its capacity is the limit
+	Handshakes chan struct{}   // an element for each TLS handshake that is computing; its capacity is the limit
 	Over       <-chan struct{} // closed when the connections must end
 	Times      Times
 	Log        *slog.Logger // nil means slog.Default
@@ -86,7 +86,7 @@ func (g *Group) Drain() { g.drains.Store(true) }
 // Draining reports whether the server is ending.
 func (g *Group) Draining() bool { return g.drains.Load() }
 
-// IsOver reports whether the Grace is over, so that all connections must end.
+// IsOver reports whether the grace period of the server is over, so that all connections must end.
 func (g *Group) IsOver() bool {
 	select {
 	case <-g.Over:

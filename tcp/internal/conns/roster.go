@@ -11,7 +11,7 @@ import (
 // list of free Conns for reuse.
 type Roster struct {
 	group  *Group
-	left   func(source netip.Addr) // called when a connection has ended, with the source that counts it
+	left   func(source netip.Addr) // called when a connection has ended, with the Source of its Conn
 	leaves func(*Conn)             // the method value of leave, created once
 
 	mu       sync.Mutex
@@ -25,7 +25,8 @@ type Roster struct {
 // maxFree is how many free Conns are kept for reuse, of some 600 bytes each.
 const maxFree = 1024
 
-// NewRoster returns an empty roster. left is called when a connection has ended.
+// NewRoster returns an empty roster. left is called when a connection has ended, with the address
+// under which the connection was counted.
 func NewRoster(g *Group, left func(source netip.Addr)) *Roster {
 	o := &Roster{group: g, left: left}
 	o.leaves = o.leave
@@ -91,8 +92,8 @@ func (o *Roster) Counts() (live int, accepted uint64) {
 	return o.conns, o.accepted
 }
 
-// held returns the live connections for which f returns true, each with a use taken. The caller
-// must Drop each.
+// held returns the live connections for which f returns true, and begins a use of each, so that none
+// of them is reused. The caller must call Drop for each.
 func (o *Roster) held(f func(*Conn) bool) (all []*Conn) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -104,7 +105,7 @@ func (o *Roster) held(f func(*Conn) bool) (all []*Conn) {
 	return all
 }
 
-// Cut ends all connections. It returns how many of them the handler had not closed already.
+// Cut ends all connections. It returns how many of them their handlers had not closed yet.
 func (o *Roster) Cut(err error) (n int) {
 	for _, c := range o.held(func(c *Conn) bool { e := c.ended.Load(); return e == nil || e == lingering }) {
 		if c.End(err, &o.group.Counts.Cut) {
@@ -125,7 +126,7 @@ func (o *Roster) Nudge() {
 	}
 }
 
-// Expire ends the connections that exceed a timeout at the tick now.
+// Expire ends the connections that exceed a timeout. `now` is the number of the current tick.
 func (o *Roster) Expire(now int64) {
 	for _, c := range o.held(func(c *Conn) bool { return c.ended.Load() == nil && c.expired(now) != nil }) {
 		if err := c.expired(now); err != nil {

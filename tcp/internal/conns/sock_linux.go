@@ -38,7 +38,8 @@ type sock struct {
 	// reading.
 	looked bool
 	yields bool // waitReadable returns when the server begins to end; guarded by reading
-	// wait is the error for which waitReadable returns without a byte; guarded by reading.
+	// wait is the error with which waitReadable returns, if it stops waiting before there is
+	// something to read; guarded by reading.
 	wait error
 	// likely means that a receive probably finds bytes, so try it before the poller; guarded by
 	// reading.
@@ -50,7 +51,7 @@ type sock struct {
 	nudged atomic.Bool // Nudge moved the read deadline into the past, to wake a waiting call
 
 	polled atomic.Bool     // file and raw are set, and do not change before the connection is closed
-	mu     sync.Mutex      // guards file, and changes of its deadlines
+	mu     sync.Mutex      // guards file and the changes of its deadlines
 	file   *os.File        // owns FD once it is set
 	raw    syscall.RawConn // gives access to file's descriptor
 }
@@ -71,7 +72,7 @@ const (
 	maxDirect = 64 << 10
 )
 
-// Reset prepares c for the descriptor that was accepted into FD.
+// Reset prepares c for a new connection, whose descriptor is already in FD.
 func (c *sock) Reset() {
 	c.readBy.Store(0)
 	c.writeBy.Store(0)
@@ -135,7 +136,7 @@ func received(n int, errno syscall.Errno) (int, error) {
 }
 
 // send writes all of b. If last is set, the kernel holds back a partial segment until the
-// connection is closed, or for 200 ms.
+// connection is closed, but for at most 200 ms.
 func (c *sock) send(b []byte, last bool) (n int, err error) {
 	flags := sendFlags(last)
 	if deadline.IsPast(&c.writeBy) {

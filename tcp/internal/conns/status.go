@@ -23,9 +23,9 @@ type status struct {
 	moved               atomic.Int64 // when a byte was last received or sent
 	readWait, writeWait atomic.Int64 // when the call that waits for bytes, or for room, began to wait
 	phase               atomic.Int32
-	idle                atomic.Bool // the handler waits for a request, so the connection ends when the server does
+	idle                atomic.Bool // the handler waits for a request: the connection ends when the server begins to end
 
-	reading, writing sync.Mutex // each is held by the one call that reads, or that writes
+	reading, writing sync.Mutex // held while a call reads, or writes: so only one call does so at a time
 
 	shaking shake // the state of the TLS handshake; guarded by reading
 }
@@ -35,8 +35,7 @@ const (
 	closedBit = 1 << 31
 )
 
-// begin starts the next generation. Its connection is open, and is counted as used once, until Close
-// ends that use.
+// begin starts the next generation: the connection is open, and has one use, which Close ends.
 func (c *status) begin() {
 	c.state.Store(uint64(c.Gen()+1)<<genShift | 1)
 }
@@ -80,7 +79,7 @@ func (c *status) Moved() {
 	}
 }
 
-// MovedAt returns where the tick is stored in which a byte was last received or sent.
+// MovedAt returns the variable that holds the tick in which a byte was last received or sent.
 func (c *status) MovedAt() *atomic.Int64 { return &c.moved }
 
 // IsSilent reports whether the connection is ready and its client has sent nothing yet.
@@ -111,7 +110,7 @@ func (c *status) SetIdle(on bool) {
 	}
 }
 
-// Awaits records that a loop waits for bytes from the client, without a waiting call.
+// Awaits records that a loop waits for bytes from the client. No call waits in this case.
 func (c *status) Awaits() { c.readWait.Store(c.group.clock.Load()) }
 
 // AwaitsNone undoes Awaits.

@@ -1,4 +1,4 @@
-// Package drive has the interfaces between a server of package tcp and package tcp/events, which
+// Package drive defines the interfaces between a server of package tcp and package tcp/events, which
 // serves connections without a goroutine for each.
 package drive
 
@@ -45,10 +45,10 @@ type Socket struct {
 	// queued connections.
 	Stopped func() (stopped bool, until time.Time)
 
-	Accepted func() // the loop calls it after it has accepted a connection
+	Accepted func() // the loop calls Accepted after each connection that it has accepted
 	// End closes the socket. The loop calls End once, when the loop will accept no more connections.
 	End func(err error)
-	// Go starts a goroutine; the server waits for it before it returns.
+	// Go calls f on a new goroutine. The server does not return before f has returned.
 	Go        func(f func())
 	NewHandle func(c *conns.Conn) Handle               // creates the program's handle of a connection
 	Reject    func(c *conns.Conn, h Handle, err error) // counts and reports why a connection is not served

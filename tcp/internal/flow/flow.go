@@ -43,7 +43,7 @@ type Limits struct {
 	Unsent int // bytes of answers that the peer has not read
 }
 
-// A Driver has the socket and the handler of the connections that it serves.
+// A Driver gives a Flow access to the socket and to the handler of its connection.
 type Driver interface {
 	// Call calls the handler, and returns how many bytes of data it has used, from 0 to len(data).
 	// data is valid until Call returns.
@@ -91,10 +91,10 @@ func (f *Flow) Close() { f.closes = true }
 // received.
 func (f *Flow) Again() { f.again = true }
 
-// Holds reports whether received bytes are held.
+// Holds reports whether there are received bytes that the handler has not used.
 func (f *Flow) Holds() bool { return len(f.held) > 0 }
 
-// Held returns the held bytes.
+// Held returns the received bytes that the handler has not used.
 func (f *Flow) Held() []byte { return f.held }
 
 // Room returns free memory directly after the held bytes. The caller receives into it, and then

@@ -16,7 +16,7 @@ import (
 // TCP_CA_NAME_MAX.
 const maxCongestion = 16
 
-// Bool converts to the value of a socket option that is on or off.
+// Bool returns the number that switches a socket option on or off.
 func Bool(on bool) int {
 	if on {
 		return 1

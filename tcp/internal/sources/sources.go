@@ -32,7 +32,8 @@ type sourceShard struct {
 	_ [64]byte // keeps the lock of the next shard out of this shard's cache line
 }
 
-// fewestSources is the largest peak at which a shard's map is not replaced by a smaller one.
+// fewestSources is the size up to which a shard's map is never replaced by a smaller one, because
+// that would free little memory.
 const fewestSources = 64
 
 // New returns a table that allows each source at most max connections.
@@ -99,8 +100,8 @@ func (s *Table) Leave(a netip.Addr) {
 	}
 }
 
-// shrink replaces the map if it once held many more sources, because the memory of a map never
-// shrinks. The caller holds mu.
+// shrink replaces the map if the map once held at least eight times as many sources, because the
+// memory of a map never shrinks. The caller holds mu.
 func (p *sourceShard) shrink() {
 	if p.peak > fewestSources && 8*len(p.conns) <= p.peak {
 		smaller := make(map[netip.Addr]int, len(p.conns))
