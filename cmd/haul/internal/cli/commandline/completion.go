@@ -36,8 +36,8 @@ func (p *Program) addCompletion(root *cobra.Command) {
 	}
 }
 
-// completionExamples shows how each shell loads completions: for all sessions, or only for the
-// present one.
+// completionExamples shows for each shell how to load completions: permanently, or only in the
+// running shell.
 var completionExamples = map[string]string{
 	"bash":       "  haul completion bash > /etc/bash_completion.d/haul\n  source <(haul completion bash)",
 	"fish":       "  haul completion fish > ~/.config/fish/completions/haul.fish\n  haul completion fish | source",

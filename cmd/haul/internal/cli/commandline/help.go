@@ -22,13 +22,13 @@ const (
 	helpTopics  = "topics"       // the topics of "haul help" that are related to the command
 )
 
-// More returns annotations for a command: the flags that --help shows, in order, and the related
-// topics of "haul help". Without common flags, --help shows all flags.
+// More returns annotations for a command: the flags that --help shows, in this order and separated
+// by spaces, and the related topics of "haul help". If common is "", --help shows all flags.
 func More(common string, topics ...string) map[string]string {
 	return map[string]string{commonFlags: common, helpTopics: strings.Join(topics, " | ")}
 }
 
-// addHelp adds both help flags to a command and to all commands below it.
+// addHelp adds --help and --help-all to a command and to all commands below it.
 func addHelp(cmd *cobra.Command) {
 	cmd.InitDefaultHelpFlag()
 	cmd.Flags().Lookup("help").Usage = "print the short help"
@@ -36,7 +36,8 @@ func addHelp(cmd *cobra.Command) {
 		if _, err := strconv.ParseBool(value); err != nil {
 			return err
 		}
-		// This sets --help too, because cobra checks no other flag before it checks the arguments.
+		// Set --help too, so that cobra prints the help before it checks the arguments. It does
+		// that for no other flag.
 		return cmd.Flags().Set("help", value)
 	})
 	for _, c := range cmd.Commands() {
@@ -44,7 +45,8 @@ func addHelp(cmd *cobra.Command) {
 	}
 }
 
-// printHelp prints the help of a command, in the same order for all commands.
+// printHelp prints the help of a command. The parts of the help have the same order for all
+// commands.
 func (p *Program) printHelp(cmd *cobra.Command, _ []string) {
 	out := cmd.OutOrStdout()
 	first, rest, _ := strings.Cut(cmp.Or(cmd.Long, cmd.Short+"."), "\n")
@@ -85,7 +87,7 @@ func printCommands(out io.Writer, cmd *cobra.Command) {
 	_ = w.Flush() // out itself records write errors
 }
 
-// IsListed reports whether the help of its parent lists the command c.
+// IsListed reports whether the help of the parent command lists c.
 func IsListed(c *cobra.Command) bool { return c.IsAvailableCommand() || c.Name() == "help" }
 
 // CommonFlags returns the names of the flags that --help shows. If it shows all flags, the result
@@ -106,8 +108,8 @@ func printCommon(out io.Writer, cmd *cobra.Command) bool {
 	return true
 }
 
-// printGroups prints the flags of a command by group, beginning with those without a group. It
-// includes the help flags only if all is set.
+// printGroups prints the flags of a command by group, beginning with the flags that have no group.
+// It includes --help and --help-all only if `all` is set.
 func (p *Program) printGroups(out io.Writer, cmd *cobra.Command, all bool) {
 	for _, g := range p.groupsOf(cmd, all) {
 		fmt.Fprintf(out, "\n%s:\n%s", g.title, flagUsages(g.flags))
@@ -153,14 +155,14 @@ func (p *Program) groupRank(name string) int {
 	return slices.Index(p.Groups, name)
 }
 
-// newFlagSet returns a flag set that keeps the order of its flags.
+// newFlagSet returns a flag set that keeps its flags in the order in which they are added.
 func newFlagSet() *pflag.FlagSet {
 	set := pflag.NewFlagSet("", pflag.ContinueOnError)
 	set.SortFlags = false
 	return set
 }
 
-// printMore prints where to find more help.
+// printMore prints the commands that show more help about a command.
 func (p *Program) printMore(out io.Writer, cmd *cobra.Command) {
 	var places []string
 	switch topics := cmd.Annotations[helpTopics]; {

@@ -30,7 +30,7 @@ const manExamples = `  haul man /usr/local/share/man
 func (p *Program) newMan() *cobra.Command {
 	return &cobra.Command{
 		Use:     "man DIR",
-		Hidden:  true, // only for packagers and "make man"
+		Hidden:  true, // the help does not list it: only packagers and "make man" need it
 		Short:   "Write the manual pages",
 		Long:    manHelp,
 		Example: manExamples,
@@ -65,7 +65,7 @@ func manDate(epoch string) (string, error) {
 	return time.Unix(seconds, 0).UTC().Format(time.DateOnly), nil
 }
 
-// These are the sections of the manual that haul's pages are in.
+// These are the sections of the manual for the pages about commands, and about topics of the help.
 const (
 	manCommands = 1
 	manTopics   = 7

@@ -9,7 +9,7 @@ import (
 type Program struct {
 	Topics  []Topic  // topics of "haul help", in the order in which it lists them
 	Groups  []string // groups of flags, in the order in which --help-all prints them
-	Version string   // for the manual pages
+	Version string   // version of the program, which the manual pages show
 }
 
 // A Topic is a page of "haul help". It explains one group of a command's flags, or a subject that

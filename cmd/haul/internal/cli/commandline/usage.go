@@ -68,7 +68,7 @@ func FlagError(cmd *cobra.Command, err error) error {
 	f := bad.GetFlag()
 	kind, ok := valueKinds[f.Value.Type()]
 	switch {
-	case !ok: // an error of one of haul's types, which has its own message
+	case !ok: // the flag has one of haul's own types, whose errors are good messages
 		return fmt.Errorf("--%s %q: %w", f.Name, bad.GetValue(), bad.Unwrap())
 	case errors.Is(err, strconv.ErrRange):
 		kind = "the number is out of range"
@@ -104,7 +104,7 @@ func (p *Program) NoCommand(cmd *cobra.Command, args []string) error {
 	return failure.Usage.Errorf("there is no command %q; %s", cmd.CommandPath()+" "+args[0], hint)
 }
 
-// Args turns cobra's errors about arguments into usage errors.
+// Args returns a function that checks arguments as `check` does, but returns usage errors.
 func Args(check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if err := check(cmd, args); err != nil {

@@ -11,7 +11,7 @@ import (
 // A pointer to it can be the value of a flag.
 type ByteSize int64
 
-// byteUnits maps the units in lower case to their sizes.
+// byteUnits maps the units, in lower case, to their sizes in bytes.
 var byteUnits = map[string]int64{
 	"": 1, "b": 1,
 	"k": 1 << 10, "kib": 1 << 10, "kb": 1e3,
@@ -23,7 +23,7 @@ var byteUnits = map[string]int64{
 // errSize explains the syntax of sizes. The caller names the flag.
 var errSize = errors.New(`not a size: write a number of bytes, or 20M (20,971,520 bytes) or 20MB (20,000,000 bytes); see "haul help sizes"`)
 
-// Set parses a size as a user types it.
+// Set parses a number with a unit, as a user types it.
 func (s *ByteSize) Set(text string) error {
 	digits := strings.TrimRight(text, "bBiIkKmMgGtT")
 	unit, ok := byteUnits[strings.ToLower(text[len(digits):])]

@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// NewLogger returns a logger that writes lines for people, or JSON for programs. It drops records
-// below level.
+// NewLogger returns a logger that writes lines of text for people or, if json is set, JSON for
+// programs. It drops records below the given level.
 func NewLogger(out io.Writer, json bool, level slog.Level) *slog.Logger {
 	out = NewPlainWriter(out)
 	if json {
@@ -16,8 +16,9 @@ func NewLogger(out io.Writer, json bool, level slog.Level) *slog.Logger {
 	return slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{Level: level, ReplaceAttr: forPeople}))
 }
 
-// forPrograms changes attributes for JSON. It converts durations to seconds. Since JSON must be UTF-8,
-// it escapes text that is not, and marks that by the key: "file_escaped" in place of "file".
+// forPrograms changes attributes for JSON. It converts durations to seconds. JSON must be UTF-8, so
+// forPrograms escapes a text that is not UTF-8, and marks that in the key: "file_escaped" in place
+// of "file".
 func forPrograms(_ []string, a slog.Attr) slog.Attr {
 	switch a.Value.Kind() {
 	case slog.KindDuration:

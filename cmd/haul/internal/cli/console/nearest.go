@@ -22,7 +22,8 @@ func Nearest(word string, names []string) (near []string) {
 // turn one word into the other.
 func distance(a, b string) int {
 	from, to := []rune(a), []rune(b)
-	// row[j] is the distance between the part of a that was read and the first j letters of b.
+	// row[j] is the distance between the letters of `from` that were read and the first j letters
+	// of `to`.
 	row := make([]int, len(to)+1)
 	for j := range row {
 		row[j] = j

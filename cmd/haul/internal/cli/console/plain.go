@@ -17,7 +17,7 @@ type PlainWriter struct {
 	buf []byte
 }
 
-// NewPlainWriter returns a writer that escapes text and writes it to out.
+// NewPlainWriter returns a writer that escapes text, and writes the result to out.
 func NewPlainWriter(out io.Writer) *PlainWriter { return &PlainWriter{out: out} }
 
 // Write escapes and writes whole lines. Two goroutines must not call it at the same time; handlers of

@@ -70,10 +70,10 @@ type RateMeter struct {
 	bytes []int64
 }
 
-// Add records the total number of bytes transferred by now.
+// Add records the total number of bytes that were transferred up to the time `now`.
 func (r *RateMeter) Add(now time.Time, bytes int64) {
 	if n := len(r.times); n > 0 && now.Sub(r.times[n-1]) < RedrawEvery {
-		return // so that at most rateOver / RedrawEvery entries are kept
+		return // bound the number of entries: at most rateOver / RedrawEvery
 	}
 	r.times, r.bytes = append(r.times, now), append(r.bytes, bytes)
 	for len(r.times) > 2 && now.Sub(r.times[1]) >= rateOver {

@@ -37,8 +37,8 @@ func modeOf(out io.Writer, getenv func(string) string) screenMode {
 	return full
 }
 
-// A Screen shows lines at the bottom of a terminal, and redraws them when they change. Other lines,
-// which stay, appear above them.
+// A Screen shows lines at the bottom of a terminal, and redraws them when they change. Above them,
+// Printf prints other lines, which stay.
 type Screen struct {
 	mode screenMode
 	size func() (columns, rows int) // returns the size of the terminal; nil if mode is plain
@@ -46,10 +46,11 @@ type Screen struct {
 	mu     sync.Mutex
 	out    io.Writer // guarded by mu
 	shown  []string  // guarded by mu: the redrawn lines that are on the terminal now
-	asking int       // guarded by mu: the number of open questions
+	asking int       // guarded by mu: the number of open questions to the user; see Pause
 }
 
-// NewScreen returns a screen on out. It redraws lines only if live is set.
+// NewScreen returns a screen on out. The screen redraws lines only if live is set and out is a
+// terminal.
 func NewScreen(out io.Writer, live bool) *Screen {
 	s := &Screen{out: out}
 	if live {
@@ -77,8 +78,8 @@ type Canvas struct {
 	Color         bool
 }
 
-// Draw replaces the redrawn lines by those that the function lines returns, which must fit the
-// canvas. It draws nothing while a question is open.
+// Draw replaces the redrawn lines by the result of the function `lines`, which must fit the canvas.
+// It draws nothing while a question is open.
 func (s *Screen) Draw(lines func(Canvas) []string) {
 	if !s.Live() {
 		return
@@ -116,8 +117,8 @@ func (s *Screen) Clear() {
 	s.clear()
 }
 
-// Pause removes the redrawn lines, so that a question can be asked. Nothing is redrawn until resume
-// is called.
+// Pause removes the redrawn lines, so that the caller can ask the user a question. Nothing is
+// redrawn until the caller calls resume.
 func (s *Screen) Pause() (resume func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -141,13 +142,14 @@ func (s *Screen) clear() (columns int) {
 	return columns
 }
 
-// replace overwrites the redrawn lines. The caller holds mu.
+// replace overwrites the redrawn lines with the given ones. The caller holds mu.
 func (s *Screen) replace(lines []string, columns int) {
 	frame := nextFrame
 	if s.mode == oneLine {
 		frame = nextLine
 	}
-	// Ignore an error: either nobody sees the output any more, or the next frame replaces this one.
+	// Ignore an error: either nobody sees the output any more, or the next call overwrites these
+	// lines.
 	_, _ = io.WriteString(s.out, frame(s.shown, lines, columns))
 	s.shown = lines
 }

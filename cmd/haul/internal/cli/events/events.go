@@ -28,7 +28,7 @@ const (
 	// maxBatch limits the bytes of one write, not counting its last line.
 	maxBatch = 64 << 10
 
-	// grace is how long an interrupted command still waits for its reader.
+	// grace is how long an interrupted command still waits for the reader of its events.
 	grace = time.Second
 
 	// Every is the minimum time between two progress events.
@@ -40,7 +40,7 @@ type Config struct {
 	Out     io.Writer
 	Command string
 	Sources []string
-	To      string // "" if the command has no target
+	To      string // the target as the user typed it; "" if the command has no target
 	DryRun  bool
 	Quiet   bool // write only the events start, failed, error and end
 
@@ -48,21 +48,21 @@ type Config struct {
 	Classify func(error) (code int, cause string)
 }
 
-// A Log writes events. A separate goroutine writes the lines. So a slow reader does not delay
-// running transfers until the queue is full.
+// A Log writes events. A separate goroutine writes the lines, so a slow reader delays running
+// transfers only when the queue is full.
 type Log struct {
 	Config
 	ctx   context.Context
 	began time.Time
-	lines chan []byte   // lines to write; nil makes the goroutine return
+	lines chan []byte   // queue of lines to write; a nil line makes the goroutine return
 	done  chan struct{} // closed when the goroutine has returned
 	late  chan struct{} // closed when the time `grace` has passed since the end of ctx
 	lost  atomic.Int64  // number of events that were dropped because the reader was too slow
-	stop  func() bool   // makes late stay open if ctx has not ended yet
+	stop  func() bool   // keeps `late` from being closed, unless ctx has ended already
 	err   error         // the goroutine's write error; valid once done is closed
 
 	mu   sync.Mutex
-	sums counts // for the event end; guarded by mu
+	sums counts // counts of all events so far, for the event "end"; guarded by mu
 }
 
 // Begin starts a log, and writes the event start. ctx is the context of the command.
@@ -106,8 +106,8 @@ func isEssential(e Event) bool {
 	return false
 }
 
-// Offer writes an event if no other events wait to be written. Otherwise it drops the event, which
-// is harmless for an event that is repeated with newer values.
+// Offer writes an event if no other events wait to be written. Otherwise it drops the event. Use it
+// only for events that are repeated with newer values, so that a dropped one does no harm.
 func (l *Log) Offer(e Event) {
 	if l == nil || l.Quiet || len(l.lines) > 0 {
 		return
@@ -131,7 +131,7 @@ func (l *Log) Failed(e Entry, err error) error {
 	return Reported(err)
 }
 
-// fault describes an error in the form in which events contain it.
+// fault returns the fields that describe an error in an event.
 func (l *Log) fault(err error) fault {
 	code, cause := l.Classify(err)
 	return fault{console.Visible(err.Error()), cause, code}
@@ -182,8 +182,8 @@ func (l *Log) End(err error) error {
 	return err
 }
 
-// written waits until all lines are written, and reports whether they are. After an
-// interruption it waits until late is closed, and then no longer than the time `grace`.
+// written waits until all lines are written, and reports whether they are. After an interruption it
+// waits until the channel `late` is closed, and then at most for the time `grace`.
 func (l *Log) written() bool {
 	select {
 	case <-l.done:
@@ -232,8 +232,8 @@ func encode(e Event) []byte {
 	return b.Bytes()
 }
 
-// queue queues a line. If the queue is full, it waits for room. After an interruption it waits no
-// longer than the time `grace`, and then drops the line.
+// queue appends a line to the queue. While the queue is full, it waits. After an interruption it
+// waits at most for the time `grace`, and then drops the line.
 func (l *Log) queue(line []byte) {
 	select {
 	case l.lines <- line:

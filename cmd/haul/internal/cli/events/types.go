@@ -14,7 +14,7 @@ type Event interface {
 	stamp(event string, now time.Time)
 }
 
-// head holds the fields of all events.
+// head holds the fields that all events have.
 type head struct {
 	Event string    `json:"event"`
 	Time  time.Time `json:"time"`
@@ -54,9 +54,9 @@ type Progress struct {
 	Bytes      int64     `json:"bytes"` // bytes that were copied, or were present already
 	TotalFiles int64     `json:"total_files"`
 	TotalBytes int64     `json:"total_bytes"`
-	Final      bool      `json:"final"` // all files are listed, so the totals do not change any more
+	Final      bool      `json:"final"` // set once all files are listed, so that the totals do not change any more
 	Rate       int64     `json:"rate"`
-	Remaining  *float64  `json:"remaining,omitempty"` // estimated time, in seconds
+	Remaining  *float64  `json:"remaining,omitempty"` // estimated remaining time, in seconds; nil if it is unknown
 	Active     int       `json:"active"`              // number of files that are being copied
 	Current    []Current `json:"current"`             // some of the files that are being copied
 }
@@ -135,7 +135,7 @@ type Copied struct {
 	Resumed  int64   `json:"resumed,omitempty"`
 	Verified bool    `json:"verified,omitempty"`
 	Seconds  float64 `json:"seconds"`
-	Packets  int64   `json:"packets,omitempty"` // Packets and Resent are for TFTP only
+	Packets  int64   `json:"packets,omitempty"` // Packets and Resent are set only for TFTP
 	Resent   int64   `json:"resent,omitempty"`
 	DryRun   bool    `json:"dry_run,omitempty"`
 }
@@ -155,7 +155,7 @@ func (*Made) name() string { return "made" }
 type Unchanged struct {
 	head
 	Entry
-	Verified bool `json:"verified,omitempty"` // the contents were compared
+	Verified bool `json:"verified,omitempty"` // the contents were compared, and not only the size and the time
 }
 
 func (*Unchanged) name() string { return "unchanged" }
@@ -235,7 +235,7 @@ type commandFailed struct {
 
 func (*commandFailed) name() string { return "error" }
 
-// counts holds the number of entries with each outcome.
+// counts holds the number of entries with each outcome, and the bytes transferred.
 type counts struct {
 	Files      int64 `json:"files"` // files copied
 	Bytes      int64 `json:"bytes"` // bytes transferred
@@ -249,7 +249,7 @@ type counts struct {
 	Unfinished int64 `json:"unfinished"`
 }
 
-// add counts an event.
+// add increments the counts that an event affects.
 func (c *counts) add(e Event) {
 	switch e := e.(type) {
 	case *Copied:
@@ -278,7 +278,7 @@ func (c *counts) add(e Event) {
 const (
 	resultOK          = "ok"          // everything was done
 	resultIncomplete  = "incomplete"  // some entries failed
-	resultFailed      = "failed"      // an event "error" says why
+	resultFailed      = "failed"      // an event "error" gives the reason
 	resultInterrupted = "interrupted" // a signal interrupted the command
 )
 

@@ -12,7 +12,7 @@ import (
 // reports whether err is, or wraps, an error about a file of this machine.
 type Kind string
 
-// The kinds of errors.
+// These are the kinds of errors that command haul turns into exit codes.
 const (
 	Usage  Kind = "wrong use"      // a mistake on the command line, or in a configuration
 	Local  Kind = "local failure"  // a file of this machine cannot be read or written
@@ -55,7 +55,7 @@ func Mistake(setting Flag, format string, args ...any) error {
 	return &Error{Kind: Usage, Setting: setting, Err: Text(format, args...)}
 }
 
-// InSetting sets the setting of an error of this package, unless a setting is set already. It
+// InSetting returns err with the given setting, if err is an [Error] that names no setting yet. It
 // returns other errors unchanged.
 func InSetting(setting Flag, err error) error {
 	of, ok := errors.AsType[*Error](err)
@@ -71,7 +71,7 @@ func (e *Error) Error() string { return e.Err.Error() }
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Is reports whether target is the error's kind.
+// Is makes errors.Is(e, kind) report whether e is of that kind.
 func (e *Error) Is(target error) bool { return target == e.Kind }
 
 // A Note is advice that is joined to errors and printed after them. It is not a failure itself.
@@ -91,8 +91,8 @@ type reworded struct {
 func (e *reworded) Error() string { return e.text }
 func (e *reworded) Unwrap() error { return e.err }
 
-// joined is the type of the errors that errors.Join returns. Other errors that wrap several errors
-// have a text of their own.
+// joined is the type of the errors that errors.Join returns. Other types of errors that wrap
+// several errors have a text of their own, so they are printed as one error.
 var joined = reflect.TypeOf(errors.Join(io.EOF))
 
 // Joined returns the errors that [errors.Join] has joined to err, or nil if err is any other error.

@@ -13,7 +13,7 @@ type Flag string
 // Dirs stands for the arguments of "haul serve", which name directories.
 const Dirs Flag = "dirs"
 
-// String returns the flag as users type it: "--max-upload".
+// String returns the flag as users type it: "--max-upload". It returns [Dirs] unchanged.
 func (f Flag) String() string {
 	if f == Dirs {
 		return string(f)
@@ -41,9 +41,9 @@ func (m *message) Error() string { return m.err.Error() }
 // Unwrap returns the error of [fmt.Errorf], which wraps the arguments.
 func (m *message) Unwrap() error { return m.err }
 
-// In returns the text of an error of this package. In place of each [Flag] in the text, it writes
-// what the function name returns. It does the same in wrapped errors of this package. Other errors
-// keep their text.
+// In returns the text of an error of this package, with each [Flag] in it replaced by the result of
+// the function `name`. It does the same in wrapped errors of this package. Other errors keep their
+// text.
 func In(err error, name func(Flag) string) string {
 	switch e := err.(type) { //nolint:errorlint // only the outermost error has the whole text
 	case *Error:

@@ -23,7 +23,7 @@ func New(name string, section int, date, source, title string) *Page {
 // String returns the page.
 func (p *Page) String() string { return p.b.String() }
 
-// Name writes the section NAME. apropos(1) shows its line.
+// Name writes the section NAME. It has one line, which apropos(1) shows.
 func (p *Page) Name(name, short string) {
 	p.Section("NAME")
 	fmt.Fprintf(&p.b, "%s \\- %s\n", escape(name), escape(short))
@@ -84,7 +84,8 @@ func (p *Page) Text(text string) {
 	}
 }
 
-// row matches a line of a list.
+// row matches a line of a list: it is indented, and two or more spaces separate a term from its
+// text.
 var row = regexp.MustCompile(`^ +(\S.*?)  +(\S.*)$`)
 
 // listOf returns the terms and texts of a list, or nil if the lines are not a list.

@@ -13,8 +13,8 @@ import (
 // Screens collects a program's output on terminals of several sizes.
 type Screens struct{ text strings.Builder }
 
-// Add adds a screen of the given size. The test fails if the lines do not fit, or contain control
-// characters.
+// Add adds a screen of the given size with the title `what`. The test fails if the lines do not
+// fit, or contain control characters.
 func (s *Screens) Add(t *testing.T, what string, lines func(console.Canvas) []string, columns, rows int) {
 	t.Helper()
 	s.text.WriteString("--- " + what + "\n")
@@ -33,7 +33,8 @@ func (s *Screens) Add(t *testing.T, what string, lines func(console.Canvas) []st
 	}
 }
 
-// Compare compares the screens with a file in testdata.
+// Compare compares all added screens with the file `name` in testdata. The test fails if they
+// differ.
 func (s *Screens) Compare(t *testing.T, name string) {
 	t.Helper()
 	golden.Compare(t, name, s.text.String())

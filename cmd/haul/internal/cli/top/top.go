@@ -1,5 +1,5 @@
 // Package top shows on a terminal what a haul server is doing. It reads the JSON of the server's
-// status page: docs/status.md.
+// status page, which docs/status.md describes.
 package top
 
 import (
@@ -135,7 +135,8 @@ func (t *top) look(ctx context.Context) (s state, err error) {
 	return s, nil
 }
 
-// get fetches one JSON document into a variable.
+// get fetches the JSON document at a path of the status API, and decodes it into the variable that
+// `into` points to.
 func (t *top) get(ctx context.Context, path string, into any) error {
 	name, query, _ := strings.Cut(path, "?")
 	u := t.base.JoinPath("api/v1", name)

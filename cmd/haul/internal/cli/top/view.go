@@ -26,11 +26,11 @@ const (
 	barWidth = 12 // the width of a transfer's bar, including both ends
 )
 
-// A column is a column of the table of transfers.
+// A column describes one column of the table of transfers.
 type column struct {
 	head  string
 	width int
-	from  int // the column is omitted on terminals with fewer columns than this
+	from  int // minimum width of the terminal, in characters, for the column to be shown
 	text  func(t *status.Transfer) string
 }
 
