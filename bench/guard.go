@@ -64,7 +64,7 @@ func guardCommand() *cobra.Command {
 	flags.StringVar(&f.out.path, "out", "", "append the results to this `file`, as \"bench run\" does")
 	flags.StringVar(&f.bin, "bin", f.bin, "`directory` of haul, haulsftp, haultcp and tcpload")
 	flags.StringVar(&f.suite.Dir, "dir", "", "`directory` for the files that are served; without it the one for temporary files")
-	_ = cmd.MarkFlagRequired("before") // it is defined above
+	_ = cmd.MarkFlagRequired("before") // this fails only if the flag is not defined, but it is defined above
 	return cmd
 }
 
@@ -98,7 +98,7 @@ func (f *guardFlags) run(ctx context.Context) error {
 	return f.judge(guard.Compare(loads, lines), lines)
 }
 
-// measure runs the rounds of each load, and more rounds of those with suspicious figures. When
+// measure runs the rounds of each load, and more rounds of the loads with suspicious figures. When
 // the time is over, it returns the lines so far.
 func (f *guardFlags) measure(ctx context.Context, loads []suite.Scenario, file io.Writer) (lines []record.Line, err error) {
 	for _, rounds := range []int{guard.Rounds, guard.MoreRounds} {

@@ -21,7 +21,7 @@ import (
 	"github.com/haul-project/haul/bench/suite"
 )
 
-// linkOptions are the flags of bench link.
+// linkOptions holds the flags of "bench link".
 type linkOptions struct {
 	list, check, netem bool
 	side, server       string
@@ -151,8 +151,8 @@ func set[T any](wanted bool, field *T, value T) {
 	}
 }
 
-// parseQuantity reads a number with an optional k, m or g, each step times larger than the one
-// before.
+// parseQuantity parses a number with an optional suffix k, m or g, which multiplies it by step,
+// step² or step³.
 func parseQuantity(s string, step float64) (int64, error) {
 	number, factor := strings.ToLower(s), 1.0
 	for i, unit := range []string{"k", "m", "g"} {
@@ -191,9 +191,9 @@ func runOnLink(c *cobra.Command, o *linkOptions, name string, program []string) 
 	if err != nil {
 		return err
 	}
-	// Until the program runs, an interrupt ends everything. From then on it is for the program,
-	// which receives it from the terminal too, and the link lasts until the program has ended and
-	// the figures are printed.
+	// Until the program runs, an interrupt ends everything. From then on only the program, which
+	// receives the interrupt from the terminal too, decides how to react. The link lasts until the
+	// program has ended and the figures are printed.
 	life, end := context.WithCancel(context.WithoutCancel(c.Context()))
 	defer end()
 	uninterrupted := context.AfterFunc(c.Context(), end)
@@ -208,7 +208,7 @@ func runOnLink(c *cobra.Command, o *linkOptions, name string, program []string) 
 		if err := server.Start(); err != nil {
 			return fmt.Errorf("run --server: %w", err)
 		}
-		// Close ends the server, and everything that it started.
+		// Closing the link ends the server, and everything that the server started.
 		defer func() { _ = server.Wait() }()
 		defer func() { _ = l.Close() }()
 		pause(life, o.wait)
@@ -230,7 +230,7 @@ func runOnLink(c *cobra.Command, o *linkOptions, name string, program []string) 
 	return failed
 }
 
-// pause waits. It returns early if ctx ends.
+// pause waits for the duration d. It returns early if ctx ends.
 func pause(ctx context.Context, d time.Duration) {
 	select {
 	case <-time.After(d):
@@ -238,8 +238,8 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// A programError is the failure of a program that bench ran for its user. Bench exits with the
-// same code.
+// A programError is the error of a program that bench ran for its user. Bench exits with the
+// program's exit code.
 type programError struct {
 	error
 	code int
@@ -250,8 +250,8 @@ func (e programError) Unwrap() error { return e.error }
 // signalBase is added to the number of a signal that ended a program, as in shells.
 const signalBase = 128
 
-// runProgram runs a command to its end, whatever happens to bench's own context. It forwards
-// SIGTERM, which only one process receives, unlike the terminal's signals.
+// runProgram runs a command to its end, even if bench's own context ends earlier. It forwards
+// SIGTERM to the command: unlike the terminal's signals, only bench receives SIGTERM.
 func runProgram(name string, cmd *exec.Cmd) error {
 	signals, done := make(chan os.Signal, 1), make(chan struct{})
 	signal.Notify(signals, syscall.SIGTERM)
@@ -264,7 +264,7 @@ func runProgram(name string, cmd *exec.Cmd) error {
 		for {
 			select {
 			case s := <-signals:
-				_ = cmd.Process.Signal(s) // it may have just ended
+				_ = cmd.Process.Signal(s) // an error means that the program has just ended
 			case <-done:
 				return
 			}
@@ -282,7 +282,7 @@ func runProgram(name string, cmd *exec.Cmd) error {
 	return programError{fmt.Errorf("%s: %w", name, err), code}
 }
 
-// connected connects a command to the terminal.
+// connected connects the standard input, output and error of a command to those of bench.
 func connected(cmd *exec.Cmd) *exec.Cmd {
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	return cmd

@@ -22,9 +22,9 @@ import (
 )
 
 const (
-	maxTransfers = 16384   // goroutines, sockets and open files; more are refused
-	maxStored    = 4 << 30 // total bytes of all uploads
-	maxUpload    = 1 << 30 // bytes of one upload
+	maxTransfers = 16384   // each transfer has a goroutine, a socket and an open file; further transfers are refused
+	maxStored    = 4 << 30 // largest total size of all uploads, in bytes
+	maxUpload    = 1 << 30 // largest size of one upload, in bytes
 )
 
 func main() {
@@ -34,7 +34,7 @@ func main() {
 	log.Fatal("goserver: ", run(*listen, *dir))
 }
 
-// run serves until it fails, and returns the error.
+// run serves dir at the address `listen` until an error occurs, and returns the error.
 func run(listen, dir string) error {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -54,12 +54,12 @@ func run(listen, dir string) error {
 
 type server struct {
 	root  *os.Root
-	local net.IP        // transfers answer from the address that the client used
+	local net.IP        // address of the server; transfers answer from it, because a client knows only this address
 	free  chan struct{} // has one element for each running transfer
 
 	mu      sync.Mutex
 	uploads map[string][]byte
-	stored  int64 // bytes in uploads
+	stored  int64 // total size of the uploads in bytes; guarded by mu
 }
 
 func (s *server) serve(conn *net.UDPConn) error {
@@ -71,7 +71,7 @@ func (s *server) serve(conn *net.UDPConn) error {
 		}
 		req, err := parseRequest(buf[:n])
 		if err != nil {
-			continue // invalid packet from a peer
+			continue // ignore an invalid packet
 		}
 		select {
 		case s.free <- struct{}{}:
@@ -134,7 +134,8 @@ func (s *server) receive(t *transfer, req request) error {
 	return t.finish(last)
 }
 
-// open returns the content of a file: that of an upload, or else of a file in the directory.
+// open opens the upload with the given name or, if there is no such upload, the file in the served
+// directory. It also returns the size.
 func (s *server) open(name string) (io.ReadCloser, int64, error) {
 	name = clean(name)
 	s.mu.Lock()
@@ -158,7 +159,7 @@ func (s *server) open(name string) (io.ReadCloser, int64, error) {
 	return f, info.Size(), nil
 }
 
-// store keeps an upload and replaces an earlier one of the same name.
+// store keeps an upload. It replaces an earlier upload of the same name.
 func (s *server) store(name string, data []byte) error {
 	name = clean(name)
 	s.mu.Lock()

@@ -36,15 +36,15 @@ const (
 
 	tries     = 5
 	retryTime = time.Second
-	dallyTime = 300 * time.Millisecond // after an upload, in case the last ACK is lost
+	dallyTime = 300 * time.Millisecond // how long after an upload the server repeats a lost last ACK
 )
 
 // A request is a parsed RRQ or WRQ.
 type request struct {
 	write     bool
 	name      string
-	block     int   // bytes; defaultBlock if the client did not ask
-	size      int64 // tsize as requested
+	block     int   // blksize in bytes; defaultBlock if the client did not request blksize
+	size      int64 // tsize that the client requested
 	asksBlock bool
 	asksSize  bool
 }
@@ -80,7 +80,7 @@ func parseRequest(p []byte) (request, error) {
 }
 
 // confirm returns an OACK, or nil if no option was requested. It leaves out the size of an empty
-// file, which curl takes for an error.
+// file, because curl takes a tsize of 0 for an error.
 func (r request) confirm(size int64) []byte {
 	p := []byte{0, opOACK}
 	if r.asksBlock {
@@ -113,13 +113,13 @@ func code(err error) byte {
 	return codeUndefined
 }
 
-// A refusal is an ERROR packet from the peer.
+// A refusal is the error for a transfer that the peer ended with an ERROR packet.
 type refusal struct{ text string }
 
 // Error returns the peer's message.
 func (r *refusal) Error() string { return "peer gave up: " + r.text }
 
-// A transfer has its own socket for one peer.
+// A transfer is one file on its way to or from a peer, over a socket of its own.
 type transfer struct {
 	conn  *net.UDPConn
 	peer  *net.UDPAddr
@@ -127,8 +127,8 @@ type transfer struct {
 	buf   []byte
 }
 
-// exchange sends a packet until the answer with the given operation and block number arrives, and
-// returns that answer.
+// exchange sends a packet, and repeats it until the answer with the given operation and block
+// number arrives. It returns that answer.
 func (t *transfer) exchange(p []byte, op, number uint16) ([]byte, error) {
 	for range tries {
 		if _, err := t.conn.WriteToUDP(p, t.peer); err != nil {
@@ -142,7 +142,8 @@ func (t *transfer) exchange(p []byte, op, number uint16) ([]byte, error) {
 	return nil, fmt.Errorf("no answer to %d packets", tries)
 }
 
-// await reads until the wanted packet arrives, or retryTime is over.
+// await reads packets until the one with the given operation and number arrives, or retryTime is
+// over.
 func (t *transfer) await(op, number uint16) ([]byte, error) {
 	if t.buf == nil {
 		t.buf = make([]byte, max(t.block, defaultBlock)+4)
@@ -187,7 +188,7 @@ func (t *transfer) send(r io.Reader) error {
 	}
 }
 
-// receive sends the first answer and receives up to limit bytes. It returns the last
+// receive sends the first answer and receives up to limit bytes. The result `last` is the last
 // acknowledgement, which finish sends.
 func (t *transfer) receive(first []byte, limit int) (data, last []byte, err error) {
 	answer := first
@@ -207,7 +208,8 @@ func (t *transfer) receive(first []byte, limit int) (data, last []byte, err erro
 	}
 }
 
-// finish sends the last ACK, and repeats it for a while in case it is lost.
+// finish sends the last ACK. For the time dallyTime, it sends the ACK again when the last block
+// arrives again, because then the ACK was lost.
 func (t *transfer) finish(last []byte) error {
 	if _, err := t.conn.WriteToUDP(last, t.peer); err != nil {
 		return err

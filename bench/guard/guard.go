@@ -30,25 +30,25 @@ import (
 )
 
 const (
-	Rounds      = 5    // for every load
-	MoreRounds  = 12   // in all, for a load with a suspicious figure
-	LeastChange = 0.03 // of the median; smaller changes are not reported
+	Rounds      = 5    // number of rounds of every load
+	MoreRounds  = 12   // total number of rounds of a load with a suspicious figure
+	LeastChange = 0.03 // smallest change of the median that is reported, as a fraction
 )
 
 // A Verdict is the conclusion from the rounds.
 type Verdict int
 
-// Verdicts.
+// The verdicts.
 const (
-	Unknown Verdict = iota // too few rounds
+	Unknown Verdict = iota // there were too few rounds
 	Same
-	PerhapsBetter // more rounds are needed
-	PerhapsWorse  // likewise
+	PerhapsBetter // probably better, but more rounds are needed
+	PerhapsWorse  // probably worse, but more rounds are needed
 	Better
 	Worse
 )
 
-// String returns the text for the table. The usual verdict has none.
+// String returns the text for the table. For Same, the usual verdict, it is empty.
 func (v Verdict) String() string {
 	return [...]string{"not compared", "", "not certain, better", "not certain, worse", "better", "WORSE"}[v]
 }
@@ -56,9 +56,9 @@ func (v Verdict) String() string {
 // A Figure is a metric of a load, for both builds.
 type Figure struct {
 	Load, Name  string
-	Before, Now float64   // medians
-	Changes     []float64 // in each round, as a fraction of the figure before
-	cost        bool      // smaller is better
+	Before, Now float64   // medians over the rounds, of the build before and of the build now
+	Changes     []float64 // change in each round, as a fraction of the figure before
+	cost        bool      // smaller figures are better
 }
 
 // Change returns the median change of the rounds, or NaN before the first round.
@@ -92,8 +92,8 @@ func (f *Figure) Verdict() Verdict {
 	return Better
 }
 
-// A kind is a metric with its name in the table. Of several kinds, a load has the first that its
-// lines contain.
+// A kind is a metric with its name in the table. The figure of a load is the first kind of a list
+// that the lines of the load contain.
 type kind struct {
 	metric record.Metric
 	name   string
@@ -112,7 +112,7 @@ func Compare(loads []suite.Scenario, lines []record.Line) []Figure {
 	for _, load := range loads {
 		rounds := pairs(lines, load.Name)
 		all = append(all, figure(rounds, load.Name, speeds, false), figure(rounds, load.Name, server, true))
-		if load.Protocol == record.SFTP { // haul is the client, too
+		if load.Protocol == record.SFTP { // haul is the client as well as the server
 			all = append(all, figure(rounds, load.Name, client, true))
 		}
 	}
@@ -150,7 +150,7 @@ func pairs(lines []record.Line, load string) []pair {
 	return all
 }
 
-// figure compares the first of some metrics that the rounds contain.
+// figure compares the two builds by the first of the kinds that the rounds contain.
 func figure(rounds []pair, load string, kinds []kind, cost bool) Figure {
 	f := Figure{Load: load, Name: kinds[len(kinds)-1].name, cost: cost}
 	var before, now []float64
@@ -170,7 +170,7 @@ func figure(rounds []pair, load string, kinds []kind, cost bool) Figure {
 	return f
 }
 
-// Suspects returns the loads that need more rounds.
+// Suspects returns the names of the loads that need more rounds.
 func Suspects(figures []Figure) []string {
 	var all []string
 	for i := range figures {
@@ -182,7 +182,8 @@ func Suspects(figures []Figure) []string {
 	return all
 }
 
-// Named returns the figures with a verdict, such as "many-100-1MB: server us/packet +8.1 %".
+// Named returns texts about the figures that have the verdict v, such as "many-100-1MB: server
+// us/packet +8.1 %".
 func Named(figures []Figure, v Verdict) []string {
 	var all []string
 	for i := range figures {

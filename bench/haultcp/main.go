@@ -1,6 +1,6 @@
-// Haultcp is haul's package tcp as a program of the suite: see package tcpprog. With -events it
-// serves by calling a function that never waits, with -under it accepts connections for net/http,
-// and with -dir net/http serves files.
+// Haultcp is haul's package tcp as a program of the suite: see package tcpprog. With -events,
+// package tcp calls a function that never waits for received data. With -under, package tcp only
+// accepts connections, which net/http serves. With -dir, net/http serves files.
 package main
 
 import (
@@ -17,11 +17,11 @@ import (
 
 func main() { tcpprog.Main("haultcp", serve) }
 
-// clientFirst is how long a client may be silent before the server accepts it anyway.
+// clientFirst is how long a client may be silent before the server accepts its connection anyway.
 const clientFirst = 10 * time.Second
 
-// grace is how long the server waits for connections at the end. It is short because no client is
-// left.
+// grace is how long the server waits for open connections when it stops. It is short because no
+// client is left.
 const grace = 100 * time.Millisecond
 
 func serve(ctx context.Context, o tcpprog.Options) error {
@@ -87,5 +87,5 @@ func answer(r *tcpprog.Responder, c net.Conn) {
 		r.ServeWaiting(c, w.WaitReadable)
 		return
 	}
-	r.Serve(c) // TLS keeps buffers of its own, and with one request per connection nothing waits for a next one
+	r.Serve(c) // TLS has its own buffers; and with Close, no connection waits for another request
 }

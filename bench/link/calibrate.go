@@ -16,16 +16,16 @@ import (
 
 const (
 	// The path through the emulator costs some tens of microseconds, and up to a hundred if the
-	// processor has slept. On links with a longer cycle than this, that is less than a hundredth
-	// of the cycle.
+	// processor has slept. On links with a cycle longer than calibrateBelow, that is less than a
+	// hundredth of the cycle, so these links are not calibrated.
 	calibrateBelow = 25 * time.Millisecond
 
-	calibrationRounds = 3 // later rounds correct the first, since a shorter wait changes what a wake-up costs
+	calibrationRounds = 3 // later rounds correct the first one, because a shorter wait changes the cost of a wake-up
 	calibrationTime   = 100 * time.Millisecond
-	fewestPings       = 15 // a round; more if calibrationTime has room for them
+	fewestPings       = 15 // smallest number of pings in a round; there are more if calibrationTime has room for them
 
 	probeTimeout = 60 * time.Second
-	busySlack    = 50 * time.Millisecond // for an answer, if the machine has other work
+	busySlack    = 50 * time.Millisecond // how much later an answer may arrive if the machine has other work
 )
 
 // Each probe uses its own port, so that packets of an earlier probe do not reach a later one.
@@ -56,12 +56,12 @@ func (l *Link) calibrate(ctx context.Context) error {
 	return nil
 }
 
-// Ping sends a TFTP block of block bytes from side A and waits for its acknowledgement, count
+// Ping sends a TFTP block of `block` bytes from side A and waits for its acknowledgement, `count`
 // times.
 func (l *Link) Ping(ctx context.Context, block, count int) (Ping, error) {
 	slack := busySlack
 	if l.profile.Ways[A].Loss+l.profile.Ways[B].Loss == 0 {
-		slack = time.Second // each answer arrives, however busy the machine is
+		slack = time.Second // even on a busy machine, each answer arrives within that time
 	}
 	var p Ping
 	err := l.probe(ctx, &p, []string{probeEcho},
@@ -69,8 +69,8 @@ func (l *Link) Ping(ctx context.Context, block, count int) (Ping, error) {
 	return p, err
 }
 
-// Stream sends datagrams of size bytes from side A for a time, with the given number of segments
-// in each system call.
+// Stream sends datagrams of `size` bytes from side A for the time `length`, with the given number
+// of datagrams (segments) in each system call.
 func (l *Link) Stream(ctx context.Context, size, segments int, length time.Duration) (Stream, error) {
 	var s Stream
 	err := l.probe(ctx, &s, []string{probeSink, strconv.Itoa(size)},
@@ -83,8 +83,8 @@ func (l *Link) patience(slack time.Duration) string {
 	return strconv.FormatInt(int64(2*l.profile.Cycle(documentBlock)+slack), 10)
 }
 
-// probe runs one probe on side B until another on side A has ended and printed a result. Each
-// gets side B's address as its second argument.
+// probe runs the probe onB on side B until the probe onA on side A has exited and printed its
+// result. Both get side B's address as their second argument.
 func (l *Link) probe(ctx context.Context, result any, onB, onA []string) error {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()

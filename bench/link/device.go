@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// deviceName is the name of the device in both namespaces.
+// deviceName is the name of the TUN device in each of the two namespaces.
 const deviceName = "haul0"
 
 // A device is a TUN device in a namespace: reading returns the packets that the namespace sends,
@@ -29,7 +29,7 @@ const (
 	tunUDP6     = 0x40
 )
 
-// openDevice makes a device in the namespace at path. It exists until it is closed.
+// openDevice makes a device in the namespace at path. The device exists until it is closed.
 func openDevice(path string) (*device, error) {
 	type result struct {
 		device *device
@@ -37,8 +37,8 @@ func openDevice(path string) (*device, error) {
 	}
 	made := make(chan result, 1)
 	go func() {
-		// From here on the thread is in another namespace, so it is not unlocked but ends with
-		// this goroutine.
+		// From here on the thread is in another namespace. So it is never unlocked, and exits
+		// together with this goroutine.
 		runtime.LockOSThread()
 		d, err := openDeviceHere(path)
 		made <- result{d, err}
@@ -58,13 +58,13 @@ func openDeviceHere(path string) (*device, error) {
 	}
 	d := &device{fd: fd}
 	if err := d.attach(); err != nil {
-		_ = unix.Close(fd) // nothing depends on it
+		_ = unix.Close(fd) // the device is not used, so an error does not matter
 		return nil, err
 	}
 	return d, nil
 }
 
-// attach makes the device, in the calling thread's namespace.
+// attach makes d a new TUN device in the calling thread's namespace.
 func (d *device) attach() error {
 	request, err := unix.NewIfreq(deviceName)
 	if err != nil {
@@ -74,7 +74,7 @@ func (d *device) attach() error {
 	if err := unix.IoctlIfreq(d.fd, unix.TUNSETIFF, request); err != nil {
 		return fmt.Errorf("make device %s: %w", deviceName, err)
 	}
-	// Before Linux 6.2 there is no USO; datagrams then arrive one by one.
+	// Before Linux 6.2 there is no segmentation offload for UDP, so datagrams arrive one by one.
 	const tcp = tunCheckSum | tunTCP4 | tunTCP6
 	for _, offloads := range []int{tcp | tunECN | tunUDP4 | tunUDP6, tcp | tunECN, tcp, tunCheckSum} {
 		if err = unix.IoctlSetInt(d.fd, unix.TUNSETOFFLOAD, offloads); err == nil {
@@ -105,14 +105,15 @@ func enter(path string) error {
 
 // drops returns how many packets the kernel could not queue for the device's reader.
 func (d *device) drops() uint64 {
-	b := make([]byte, 4096) // two or three lines of some 120 bytes
+	b := make([]byte, 4096) // the file has two or three lines of some 120 bytes
 	n, _ := d.counts.ReadAt(b, 0)
 	for line := range strings.Lines(string(b[:n])) {
 		name, rest, _ := strings.Cut(strings.TrimSpace(line), ":")
 		if name != deviceName {
 			continue
 		}
-		// Eight columns are for received packets; then come bytes, packets, errors, drops.
+		// The first eight columns are about received packets. The columns for sent bytes, packets,
+		// errors and drops follow.
 		var columns [12]uint64
 		var at []any
 		for i := range columns {

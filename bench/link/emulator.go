@@ -17,41 +17,41 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An emulator moves packets between two devices, with one thread for both directions. It makes
-// raw system calls: Go's own would wake a second thread to watch each one that waits, which costs
-// more than the packets do.
+// An emulator moves packets between two devices, with one thread for both directions. It makes raw
+// system calls. With an ordinary system call, Go's runtime would wake a second thread to watch each
+// call that waits, which costs more than handling the packets.
 type emulator struct {
 	devices [2]*device
 	ways    [2]*way
-	started time.Time     // zero of its monotonic clock
-	since   time.Time     // start of the statistics
-	before  time.Duration // processor time used before since
-	dropped [2]uint64     // by the devices before since
-	// lead is how long a packet takes through the emulator, in ns and apart from the profile's
-	// delay, if the thread has to be woken.
+	started time.Time     // time 0 of the emulator's clock: see now
+	since   time.Time     // when the statistics begin
+	before  time.Duration // processor time that was used before the statistics began
+	dropped [2]uint64     // packets that each device dropped before the statistics began
+	// lead is how long a packet takes through the emulator if the thread has to be woken, in
+	// nanoseconds, without the profile's delay.
 	lead    int64
-	early   int64 // ns: how late the kernel wakes the thread, so how much earlier to request the wake-up
+	early   int64 // how late the kernel wakes the thread, in ns; wake-ups are requested that much earlier
 	late    histogram
 	room    [prefixLen + maxHeaders]byte
-	control int // stdin: commands; it ends when the owner ends
+	control int // standard input, with commands; its end means that the owner has exited
 	line    []byte
 }
 
 const (
-	maxEarly = 10 * time.Microsecond // which is also the longest time of busy waiting
-	// turn is the number of packets read, and of pieces handed over, before it is the other
-	// direction's turn.
+	maxEarly = 10 * time.Microsecond // upper limit of early, and so of the time of busy waiting
+	// turn is how many packets of one direction are read, and how many of its pieces are handed
+	// over, before the other direction has its turn.
 	turn    = 64
-	maxLine = 256 // bytes of a command
+	maxLine = 256 // longest command, in bytes
 
-	maxGarbage = 64 << 20 // bytes of the Go heap
+	maxGarbage = 64 << 20 // size of the Go heap above which garbage is collected, in bytes
 )
 
 // emulate is the main function of the emulator's process. args are the profile as JSON, and the
 // paths and names of two namespaces.
 func emulate(args []string) error {
-	// Ctrl-C reaches all programs of a terminal. The owner decides how to react; the emulator
-	// carries packets until the owner has ended.
+	// Ctrl-C reaches all programs of a terminal. The owner decides how to react. The emulator
+	// carries packets until the owner has exited.
 	signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE)
 	// Packets allocate nothing, only commands do. Collect the garbage only when there is much of
 	// it, and not in the middle of a measurement.
@@ -79,13 +79,13 @@ func emulate(args []string) error {
 	if err == io.EOF {
 		err = nil
 	}
-	// The owner has ended unexpectedly, or the devices could not be opened.
+	// Either the owner has exited unexpectedly, or the devices could not be opened.
 	return removeAll(args[1:3], err)
 }
 
-// prefer makes the thread exact: its timers have no slack, and it runs before ordinary programs.
-// Each piece of its work is short and bounded. If either is not permitted, the statistics show
-// the effect.
+// prefer makes the thread punctual: its timers have no slack, and it runs before ordinary programs.
+// That does not harm other programs, because each piece of its work is short and bounded. Errors
+// are ignored: if one of the settings is not permitted, the statistics show the effect.
 func (e *emulator) prefer() {
 	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0)
 	_ = unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Priority: 1}, 0)
@@ -93,7 +93,8 @@ func (e *emulator) prefer() {
 
 func (e *emulator) now() int64 { return int64(time.Since(e.started)) }
 
-// run works until the control pipe ends, and then returns io.EOF.
+// run carries packets and executes commands until the control pipe is closed. Then it returns
+// io.EOF.
 func (e *emulator) run() error {
 	fds := []unix.PollFd{
 		{Fd: int32(e.devices[A].fd), Events: unix.POLLIN},
@@ -122,8 +123,8 @@ func (e *emulator) run() error {
 	}
 }
 
-// wait returns when a packet has arrived, or one is due. It reports whether the thread slept
-// until a packet woke it.
+// wait returns when a packet has arrived from a device, or when a packet is due to be handed over.
+// It reports whether the thread slept until an arriving packet woke it.
 func (e *emulator) wait(fds []unix.PollFd) (slept bool, err error) {
 	const forever = 1 << 62
 	wake := int64(forever)
@@ -161,7 +162,7 @@ func (e *emulator) wait(fds []unix.PollFd) (slept bool, err error) {
 		e.early = min(max(e.early+(late-e.early)/8, 0), int64(maxEarly))
 		return false, nil
 	}
-	// A call that finds a packet waiting takes a microsecond; one that sleeps takes longer.
+	// A call takes a microsecond if a packet is already waiting, and longer if the thread sleeps.
 	const awake = 2500 // ns
 	return woken-begin > awake, nil
 }
@@ -173,7 +174,7 @@ func (e *emulator) collect(side Side, slept bool) error {
 	for range turn {
 		room, full := w.room(), false
 		if room == nil {
-			room, full = spare[:], true // reading one byte of a packet drops the rest
+			room, full = spare[:], true // drop the packet: if one byte is read, the kernel drops the rest
 		}
 		n, _, code := unix.RawSyscall(unix.SYS_READ, uintptr(fd), uintptr(unsafe.Pointer(&room[0])), uintptr(len(room)))
 		switch {
@@ -205,9 +206,9 @@ func (e *emulator) collect(side Side, slept bool) error {
 	return nil
 }
 
-// deliver hands over a side's packets that have arrived, if it is time to. It does not read the
-// clock again before it is time again: handing over a packet takes about as long as the next one
-// does at 1 Gb/s.
+// deliver hands over the packets of a side that have arrived, if it is time to do so. It reads the
+// clock only once for all of them, because at 1 Gb/s the next packet arrives while one is handed
+// over.
 func (e *emulator) deliver(side Side) {
 	w, to := e.ways[side], e.devices[side.Other()].fd
 	now := e.now()
@@ -266,11 +267,11 @@ func (e *emulator) command() error {
 	return e.obey(string(line))
 }
 
-// The commands from the owner. Each is a line.
+// The commands that the owner can send. Each command is a line.
 const (
 	askStats = "stats"
-	setLead  = "lead " // followed by nanoseconds
-	begin    = "begin" // before it, nothing is lost, duplicated or reordered
+	setLead  = "lead " // a number of nanoseconds follows
+	begin    = "begin" // until this command, no packet is lost, duplicated or reordered
 )
 
 func (e *emulator) obey(line string) error {
@@ -293,7 +294,8 @@ func (e *emulator) obey(line string) error {
 	return err
 }
 
-// begin starts the link proper. Earlier packets only served to measure the lead.
+// begin enables the link's losses, duplicates and reordering, and resets the statistics. Packets
+// before that served only to measure the lead.
 func (e *emulator) begin() {
 	e.late = histogram{}
 	e.before, e.since = e.usage(), time.Now()
@@ -307,7 +309,7 @@ func (e *emulator) begin() {
 func (e *emulator) usage() time.Duration {
 	var u unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
-		return 0 // only a wrong argument makes it fail
+		return 0 // the call fails only if an argument is wrong
 	}
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }

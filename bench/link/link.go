@@ -47,14 +47,14 @@ type Link struct {
 	profile Profile
 	names   [2]string
 	lead    time.Duration
-	stop    func() bool // ends the watch on the context
+	stop    func() bool // prevents that the end of the context closes the link
 	closing sync.Once
 	closed  error
-	carrier *carrier // nil for netem
+	carrier *carrier // nil if the link uses netem
 }
 
-// Up makes a link. It is closed when ctx ends, if not earlier. It is removed even if this process
-// is killed: by the emulator, or at the latest by the next Up.
+// Up makes a link, which is closed when ctx ends, if not earlier. Even if this process is killed,
+// the link is removed: by the emulator, or at the latest by the next call of Up.
 func Up(ctx context.Context, p Profile) (*Link, error) {
 	l, err := prepare(p)
 	if err != nil {
@@ -68,7 +68,7 @@ func Up(ctx context.Context, p Profile) (*Link, error) {
 	return l, nil
 }
 
-// prepare makes the namespaces.
+// prepare makes the namespaces of a link.
 func prepare(p Profile) (*Link, error) {
 	if !mainCalled {
 		return nil, errors.New("bring up a link: link.Main must be the first call in main")
@@ -113,7 +113,7 @@ func (l *Link) start(ctx context.Context) (err error) {
 // Profile returns the link's profile.
 func (l *Link) Profile() Profile { return l.profile }
 
-// Lead returns the measured cost of the path through the emulator in one direction. It is
+// Lead returns the measured cost of the path through the emulator in one direction. This cost is
 // subtracted from the profile's delay. It is 0 if it is too small to matter.
 func (l *Link) Lead() time.Duration { return l.lead }
 
@@ -152,8 +152,8 @@ func (l *Link) enterAs(side Side, path, name string, args ...string) []string {
 	return append(fixed, args...)
 }
 
-// Stats returns what the link has done so far. It fails if the emulator has ended, and for netem
-// links, since netem keeps its own statistics.
+// Stats returns what the link has done so far. It returns an error if the emulator has exited, and
+// for netem links, because netem keeps its own statistics.
 func (l *Link) Stats() (Stats, error) {
 	if l.carrier == nil {
 		return Stats{}, errors.New("link statistics: netem carries this link, and tc(8) has its statistics")
@@ -169,8 +169,8 @@ func (l *Link) Stats() (Stats, error) {
 	return s, nil
 }
 
-// Close ends the programs in the namespaces and removes everything that the link made. Later
-// calls return the result of the first.
+// Close ends the programs in the namespaces, and removes everything that the link made. Later calls
+// return the result of the first call.
 func (l *Link) Close() error {
 	l.stop()
 	l.remove()
@@ -179,8 +179,8 @@ func (l *Link) Close() error {
 
 func (l *Link) remove() {
 	l.closing.Do(func() {
-		// Remove the namespaces first: their devices and programs end with them, and the emulator
-		// then has nothing left to remove.
+		// Remove the namespaces first. Their devices and programs disappear with them, so the
+		// emulator has nothing left to remove.
 		l.closed = removeAll(l.names[:], nil)
 		if l.carrier != nil {
 			l.closed = errors.Join(l.closed, l.carrier.end())
@@ -188,14 +188,14 @@ func (l *Link) remove() {
 	})
 }
 
-// A carrier is the emulator as its owner sees it.
+// A carrier is the owner's handle of the emulator's process.
 type carrier struct {
 	cmd      *exec.Cmd
 	commands io.WriteCloser
 	out      io.Closer
-	answers  *bufio.Reader // of out
+	answers  *bufio.Reader // reads from out
 	asking   sync.Mutex
-	exited   chan struct{} // closed when the process has ended
+	exited   chan struct{} // closed when the process has exited
 }
 
 const (
@@ -204,7 +204,7 @@ const (
 	endTimeout    = 5 * time.Second
 )
 
-// startCarrier starts the emulator and waits until its devices are there.
+// startCarrier starts the emulator, and waits until it has made its devices.
 func startCarrier(p *Profile, names [2]string) (*carrier, error) {
 	profile, err := json.Marshal(p)
 	if err != nil {
@@ -215,8 +215,8 @@ func startCarrier(p *Profile, names [2]string) (*carrier, error) {
 	// Preemption by signals would interrupt the one system call that waits.
 	cmd.Env = append(os.Environ(), "GODEBUG=asyncpreemptoff=1", "GOMAXPROCS=1")
 	cmd.Stderr = os.Stderr
-	// The emulator ends when its standard input ends, with its owner, and so has time to clean
-	// up.
+	// The emulator exits when its standard input ends, which happens when its owner exits. So it
+	// has time to clean up.
 	commands, err := cmd.StdinPipe()
 	if err != nil {
 		return nil, err
@@ -249,8 +249,8 @@ func (c *carrier) ask(command string) ([]byte, error) {
 	return c.answer(answerTimeout)
 }
 
-// answer reads a line. It kills an emulator that does not answer in time, so that no later call
-// waits for it.
+// answer reads a line from the emulator. If the emulator does not answer in time, answer kills it,
+// so that no later call waits for it.
 func (c *carrier) answer(within time.Duration) ([]byte, error) {
 	late := time.AfterFunc(within, func() { _ = c.cmd.Process.Kill() })
 	defer late.Stop()
@@ -261,9 +261,9 @@ func (c *carrier) answer(within time.Duration) ([]byte, error) {
 	return line, nil
 }
 
-// end asks the emulator to end, and kills it if it does not.
+// end asks the emulator to exit, and kills it if it does not exit in time.
 func (c *carrier) end() error {
-	_ = c.commands.Close() // fails only if the process has ended
+	_ = c.commands.Close() // fails only if the process has exited
 	defer c.out.Close()
 	select {
 	case <-c.exited:

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// These are values of argument 0 for starting the program in another role. They need no
-// environment variable, since callers of [Link.Command] may set their own environment.
+// These are values of argument 0 for starting the program in another role. They are not passed in
+// an environment variable, because callers of [Link.Command] may set their own environment.
 const (
 	asEmulator = "haul-link: emulator"
 	asGuest    = "haul-link: enter namespace"
@@ -19,7 +19,7 @@ const (
 	asProbe    = "haul-link: probe"
 )
 
-var mainCalled bool // set once, before other goroutines exist
+var mainCalled bool // Main has been called; set once, before other goroutines exist
 
 // Main must be the first call in main, and in TestMain, of a program that uses this package. If
 // the program was started as a part of a link, Main does not return.
@@ -45,11 +45,13 @@ func Main() {
 	os.Exit(0)
 }
 
-// self is the path of this program. It works even if the file was replaced meanwhile.
+// self is a path that always leads to the program of this process, even if its file was replaced
+// meanwhile.
 const self = "/proc/self/exe"
 
-// guest becomes a program in a namespace. args are the namespace's name, the program's path, the
-// local and the peer's address, and the program's arguments from 0.
+// guest replaces this process by a program in a namespace. args holds the namespace's name, the
+// program's path, the local address, the peer's address, and the program's arguments from argument
+// 0 on.
 func guest(args []string) error {
 	name, path, local, peer, argv := args[0], args[1], args[2], args[3], args[4:]
 	// The thread that calls execve becomes the process, so it is enough that this thread is in
@@ -69,14 +71,14 @@ func guest(args []string) error {
 	return nil
 }
 
-// Environment variables with the addresses of both sides, for programs.
+// These environment variables give programs the addresses of both sides.
 const (
 	envLocal = "HAUL_LINK_LOCAL"
 	envPeer  = "HAUL_LINK_PEER"
 )
 
-// died makes a child end when its parent does. It applies to the thread that starts the child, so
-// goroutines that lock a thread and then end must not use it.
+// died makes the kernel kill a child when the thread that started it exits, at the latest when this
+// process exits. So it must not be used in a goroutine that locks its thread and then returns.
 func died() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 }

@@ -12,38 +12,39 @@ import (
 	"time"
 )
 
-// Accuracy is how closely a link matches its profile, as measured.
+// Accuracy says how closely a link matches its profile, according to measurements.
 type Accuracy struct {
 	Profile string
 	Want    time.Duration // duration of a block of 1,432 bytes and its acknowledgement, by the profile
-	Lead    time.Duration // see [Link.Lead]
-	Ping    Ping          // the same, measured with this package's probes
-	Share   float64       // of one processor, used by the emulator during Ping
-	Late    Stats         // of the emulator, during Ping
+	Lead    time.Duration // result of [Link.Lead]
+	Ping    Ping          // measured duration of that exchange, by this package's probes
+	Share   float64       // share of one processor that the emulator used during Ping
+	Late    Stats         // statistics of the emulator during Ping
 
-	Bulk []Bulk // datagrams of 1,500 bytes; none if a loss would stop them, or no rate bounds them
+	Bulk []Bulk // streams of packets of 1,500 bytes; empty if a loss would stop them, or no rate bounds them
 	Echo Tool   // result of ping(8), in milliseconds
 	TCP  Tool   // result of iperf3, in Mb/s
 }
 
-// Off returns how far the median is from the profile, as a fraction of it.
+// Off returns the difference between the measured median and the profile's duration, as a fraction
+// of the latter.
 func (a *Accuracy) Off() float64 {
 	return float64(a.Ping.Median-a.Want) / float64(a.Want)
 }
 
-// Bulk is a stream of full-size packets from side A.
+// Bulk is the result of a stream of full-size packets from side A.
 type Bulk struct {
-	Segments int     // datagrams in a system call of the sender
+	Segments int     // number of datagrams in each system call of the sender
 	Want     float64 // Mb/s of IP packets that the profile allows
 	Got      float64 // Mb/s of IP packets that were acknowledged
-	Share    float64 // of one processor, used by the emulator
+	Share    float64 // share of one processor that the emulator used
 	Failures uint64  // packets dropped against the profile
 }
 
-// Tool is the measurement of another program.
+// Tool is the result of a measurement by another program.
 type Tool struct {
 	Value  float64
-	Absent string // why there is no value
+	Absent string // reason why there is no Value; "" if there is one
 }
 
 // A Program returns the command that runs a program on a side.
@@ -56,7 +57,7 @@ type Tools struct {
 
 const (
 	measurePings = 1000
-	measureTime  = 2 * time.Second // for pings, and for each stream
+	measureTime  = 2 * time.Second // time for the pings, and for each stream
 	fullPacket   = 1500
 )
 
@@ -152,7 +153,7 @@ func (l *Link) askIPerf3(ctx context.Context, program Program) Tool {
 		_ = server.Process.Kill()
 		_ = server.Wait()
 	}()
-	time.Sleep(300 * time.Millisecond) // until it listens, which it does not report
+	time.Sleep(300 * time.Millisecond) // wait until iperf3 listens, because it does not report that
 	out, err := program(ctx, A, "-c", l.Addr(B).String(), "-t", "3", "-O", "1", "-J").Output()
 	var result struct {
 		End struct {
@@ -167,7 +168,7 @@ func (l *Link) askIPerf3(ctx context.Context, program Program) Tool {
 	return Tool{Value: result.End.Received.Rate / 1e6}
 }
 
-// outcome returns how a program ended, and its last line.
+// outcome describes how a program ended, by its error and the last line of its output.
 func outcome(err error, out []byte) string {
 	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
 	return fmt.Sprintf("%v: %s", err, lines[len(lines)-1])

@@ -14,9 +14,9 @@ import (
 	"time"
 )
 
-// Namespaces are called haul-bench-PID-START-N-a and -b, after the process that made them: its
-// PID, its start time in the kernel's clock ticks, and how many it made before. PIDs are reused,
-// but not with the same start time.
+// Namespaces are called haul-bench-PID-START-N-a and -b: the PID of the process that made them, its
+// start time in the kernel's clock ticks, and how many links it had made before. A PID may be used
+// again, but not with the same start time.
 const namePrefix = "haul-bench-"
 
 // namespaces is the directory in which ip(8) keeps named namespaces.
@@ -24,7 +24,7 @@ const namespaces = "/run/netns"
 
 func namespacePath(name string) string { return filepath.Join(namespaces, name) }
 
-var made atomic.Uint64 // links of this process
+var made atomic.Uint64 // number of links that this process has made
 
 // newNames returns the names for the namespaces of a new link.
 func newNames() ([2]string, error) {
@@ -52,7 +52,8 @@ func startOf(pid int) (string, error) {
 	return fields[start], nil
 }
 
-// abandoned reports whether a name is one of ours, and its process has ended.
+// abandoned reports whether a namespace with this name was made by this package, in a process that
+// has exited.
 func abandoned(name string) bool {
 	rest, ours := strings.CutPrefix(name, namePrefix)
 	parts := strings.Split(rest, "-")
@@ -71,8 +72,8 @@ func abandoned(name string) bool {
 }
 
 // Clean removes leftovers of killed runs: namespaces that this package made in a process that no
-// longer exists, and the programs in them. It does not touch those of running processes. [Up]
-// calls it.
+// longer exists, and the programs in them. It does not touch the namespaces of running processes.
+// [Up] calls it.
 func Clean() error {
 	entries, err := os.ReadDir(namespaces)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -87,7 +88,7 @@ func Clean() error {
 	return removeAll(names, nil)
 }
 
-// removeAll removes namespaces and adds failures to an error.
+// removeAll removes namespaces. It returns err, joined with the errors that occurred.
 func removeAll(names []string, err error) error {
 	for _, name := range names {
 		err = errors.Join(err, remove(name))
@@ -95,7 +96,8 @@ func removeAll(names []string, err error) error {
 	return err
 }
 
-// remove ends the programs in a namespace and removes it. A missing namespace is not an error.
+// remove ends the programs in a namespace, and removes the namespace. A missing namespace is not an
+// error.
 func remove(name string) error {
 	path := namespacePath(name)
 	if err := endPrograms(path); err != nil {
@@ -103,18 +105,18 @@ func remove(name string) error {
 	}
 	if err := ip("netns", "delete", name); err != nil {
 		if _, gone := os.Stat(path); errors.Is(gone, os.ErrNotExist) {
-			return nil // another process was faster: the emulator, or the next run
+			return nil // another process has removed it: the emulator, or the next run
 		}
 		return err
 	}
 	return nil
 }
 
-// endPrograms kills all programs in the namespace at path. Servers that daemonize outlive the
-// process that started them, and no other program has a reason to be there.
+// endPrograms kills all programs in the namespace at path, because servers that daemonize outlive
+// the process that started them. No program that must survive has a reason to be there.
 func endPrograms(path string) error {
 	const wait = 10 * time.Millisecond
-	const rounds = int(endTimeout / wait) // a program may start another one meanwhile
+	const rounds = int(endTimeout / wait) // several rounds, because a program may start another one meanwhile
 	ns, err := hold(path)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
@@ -132,16 +134,16 @@ func endPrograms(path string) error {
 			return nil
 		}
 		for _, pid := range pids {
-			_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended already
+			_ = syscall.Kill(pid, syscall.SIGKILL) // an error means that it has already ended
 		}
-		time.Sleep(wait) // a killed process needs a processor to end on
+		time.Sleep(wait) // a killed process needs some processor time before it is gone
 	}
 	return errors.New("programs in it do not end; ip netns pids NAME lists them")
 }
 
-// A heldNamespace exists until it is closed, even if others remove its name. Otherwise the next
-// namespace could get its number, and a process that looks for the programs of the first would
-// find those of the second.
+// A heldNamespace is a namespace that exists until it is closed, even if another process removes
+// its name. Otherwise a new namespace could get the same number, and a process that looks for the
+// programs of the old namespace would find the programs of the new one.
 type heldNamespace struct {
 	*os.File
 	is os.FileInfo
@@ -193,7 +195,7 @@ func ipInput(input string, args ...string) error {
 	}
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Stdin = strings.NewReader(input)
-	// Ctrl-C is for this program, which then cleans up.
+	// Ctrl-C must not reach ip: this program handles it, and cleans up with ip.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	out, err := cmd.CombinedOutput()
 	switch {
@@ -215,12 +217,13 @@ const (
 // deviceQueue is how many packets may wait for the emulator to read them.
 const deviceQueue = 5000
 
-// configure gives a side's device its addresses, and brings it up.
+// configure assigns the addresses to the device in a side's namespace, and brings the device up.
 func configure(name string, side Side) error {
 	settings := []string{
 		"link set dev lo up",
 		fmt.Sprintf("link set dev %s mtu 1500 txqueuelen %d", deviceName, deviceQueue),
-		// Without a link-local address, with which the kernel would look for routers.
+		// The device gets no link-local address, because the kernel would use one to look for
+		// routers.
 		fmt.Sprintf("link set dev %s addrgenmode none", deviceName),
 		fmt.Sprintf("addr add %s%d/24 dev %s", prefix4, side+1, deviceName),
 		fmt.Sprintf("-6 addr add %s%d/64 dev %s nodad", prefix6, side+1, deviceName),

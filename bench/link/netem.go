@@ -43,10 +43,10 @@ func (l *Link) startNetem() error {
 	return nil
 }
 
-// netem returns the tc(8) command for packets that a side sends.
+// netem returns the tc(8) command that applies the profile to the packets that a side sends.
 func netem(name string, p *Profile, side Side) []string {
 	w := p.Ways[side]
-	// The limit counts packets, including those under way.
+	// netem's limit counts packets, including packets that are being delayed.
 	limit := w.queue() / p.frame(fullPacket)
 	if w.Rate > 0 {
 		limit += int(w.Delay.Seconds() * float64(w.Rate) / 8 / float64(p.frame(fullPacket)))

@@ -17,7 +17,7 @@ const (
 	prefixSumStart  = 6 // uint16: csum_start
 	prefixSumOffset = 8 // uint16: csum_offset
 
-	flagNeedsSum = 1 // the checksum field holds that of the pseudo header; the rest is to be added
+	flagNeedsSum = 1 // the checksum field holds only the sum of the pseudo header; the kernel adds the rest
 
 	kindNone  = 0
 	kindTCP4  = 1
@@ -36,26 +36,26 @@ const (
 	protoTCP = 6
 	protoUDP = 17
 
-	// maxHeaders is the room for the headers before a segment's payload. IPv4 and TCP with all of
-	// their options are 120 bytes, and IPv6 with extensions seldom has more.
+	// maxHeaders is the largest size, in bytes, of the headers before a segment's payload. IPv4 and
+	// TCP with all of their options have 120 bytes, and IPv6 with extensions seldom has more.
 	maxHeaders = 256
 )
 
-// maxPacket is the most that a device hands over at once, including the prefix: by default Linux
-// combines packets up to 64 KiB, not counting IPv6's header.
+// maxPacket is the largest number of bytes that a device hands over at once, including the prefix:
+// by default Linux combines packets up to 64 KiB, not counting IPv6's header.
 const maxPacket = prefixLen + 1<<16 + ipv6Header
 
 // A shape describes how a packet from a device divides into the packets that would be on a wire.
-// All positions are bytes from the IP header.
+// All positions are in bytes from the beginning of the IP header.
 type shape struct {
-	length    int // of the whole packet
-	header    int // bytes that each wire packet repeats; 0 if there is one packet
-	transport int // where UDP or TCP begins
-	segment   int // bytes of payload in each packet but the last; 0 if there is one packet
-	count     int // wire packets, at least 1
+	length    int // length of the whole packet in bytes
+	header    int // bytes of headers, which each wire packet repeats; 0 if there is only one wire packet
+	transport int // position of the UDP or TCP header
+	segment   int // bytes of payload in each wire packet but the last; 0 if there is only one
+	count     int // number of wire packets, at least 1
 }
 
-// wire returns the length of the wire packet at index i.
+// wire returns the length of wire packet i, counted from 0, in bytes.
 func (s *shape) wire(i int) int {
 	if s.count == 1 {
 		return s.length
@@ -100,8 +100,9 @@ func parse(b []byte) (shape, error) {
 	return s, nil
 }
 
-// multicast reports whether a packet is for a group. Kernels send such packets by themselves when
-// an address is new; links here have exactly one host at each side.
+// multicast reports whether a packet is addressed to a multicast group. Kernels send such packets
+// by themselves when an address is new. They are of no use here, because a link has exactly one
+// host at each side.
 func multicast(packet []byte) bool {
 	if packet[0]>>4 == 6 && len(packet) >= ipv6Header {
 		return packet[24] == 0xff
@@ -109,9 +110,9 @@ func multicast(packet []byte) bool {
 	return packet[16]>>4 == 0xe
 }
 
-// cut returns the packet that carries the wire packets first to first+count-1 of b: prefix and
-// headers, written to room, and payload, which is a part of b. room has at least
-// prefixLen+maxHeaders bytes. A whole packet is returned unchanged.
+// cut returns the packet that carries `count` wire packets of b, from number `first` on. head has
+// the prefix and the headers, and is written to room, which has at least prefixLen+maxHeaders
+// bytes. payload is a part of b. If all wire packets are wanted, cut returns b unchanged as head.
 func cut(b []byte, s *shape, first, count int, room []byte) (head, payload []byte) {
 	if count == s.count {
 		return b, nil
@@ -142,13 +143,13 @@ func cut(b []byte, s *shape, first, count int, room []byte) (head, payload []byt
 		head[prefixKind] = kindNone
 		binary.NativeEndian.PutUint16(head[prefixSegment:], 0)
 	} else if first > 0 {
-		head[prefixKind] &^= kindECN // only the first segment has CWR
+		head[prefixKind] &^= kindECN // only the first segment keeps the flag CWR
 	}
 	binary.NativeEndian.PutUint16(head[prefixHeader:], uint16(s.header))
 	return head, payload
 }
 
-// fixIPv4 gives a segment its length, its identification and a new header checksum.
+// fixIPv4 sets the length, the identification and the header checksum in a segment's IPv4 header.
 func fixIPv4(packet []byte, length, index int) {
 	binary.BigEndian.PutUint16(packet[2:], uint16(length))
 	id := binary.BigEndian.Uint16(packet[4:])
@@ -162,8 +163,8 @@ func fixIPv4(packet []byte, length, index int) {
 	binary.BigEndian.PutUint16(packet[10:], ^fold(sum))
 }
 
-// fixTCP advances a segment's sequence number. Only the last segment keeps the flags that end
-// something, and only the first keeps CWR (RFC 3168 §6.1.2).
+// fixTCP advances a segment's sequence number. Only the last segment keeps FIN and PSH, and only
+// the first one keeps CWR (RFC 3168 §6.1.2).
 func fixTCP(tcp []byte, index, offset int, last bool) {
 	const fin, psh, cwr = 0x01, 0x08, 0x80
 	seq := binary.BigEndian.Uint32(tcp[4:])
@@ -176,8 +177,9 @@ func fixTCP(tcp []byte, index, offset int, last bool) {
 	}
 }
 
-// fixPseudoSum replaces the transport length in a pseudo header's sum. The checksum field holds
-// that sum if the rest is left to the kernel (RFC 1624 §3, without the complements).
+// fixPseudoSum corrects the sum of a pseudo header, which contains the transport length, from the
+// length `before` to the length `after` (RFC 1624 §3, without the complements). The checksum field
+// holds this sum if the kernel has to add the rest.
 func fixPseudoSum(field []byte, before, after int) {
 	sum := uint32(binary.BigEndian.Uint16(field)) + uint32(^uint16(before)) + uint32(uint16(after))
 	binary.BigEndian.PutUint16(field, fold(sum))

@@ -16,8 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Probes measure a link with as little work as possible: blocking sockets, raw system calls, and
-// one process at each side.
+// These are the names of the probes, with their arguments. Probes measure a link with as little
+// work as possible: with blocking sockets, raw system calls, and one process at each side.
 const (
 	probeEcho   = "echo"   // LOCAL: answers each datagram with its first four bytes
 	probePing   = "ping"   // PEER SIZE COUNT PATIENCE: sends a datagram after each answer; prints a Ping
@@ -26,9 +26,9 @@ const (
 )
 
 const (
-	ackLen      = 4 // bytes, as in TFTP
+	ackLen      = 4 // length of an acknowledgement in bytes, as in TFTP
 	streamAhead = 4 * streamAck
-	streamAck   = 32 // datagrams for each acknowledgement
+	streamAck   = 32 // number of datagrams for each acknowledgement
 	glueLen     = 1 << 16
 )
 
@@ -59,7 +59,8 @@ func probe(args []string) error {
 	return fmt.Errorf("unknown probe %q", args[0])
 }
 
-// socket opens a UDP socket that is bound to an address, or connected to a peer's.
+// socket opens a UDP socket. It is bound to the address if `bind` is set, and otherwise connected
+// to the address, which is then the peer's.
 func socket(address netip.AddrPort, bind bool) (int, error) {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -81,7 +82,7 @@ func socket(address netip.AddrPort, bind bool) (int, error) {
 	return fd, nil
 }
 
-// patience sets how long a probe waits for an answer before it counts it as lost.
+// patience sets how long a probe waits for an answer before the answer counts as lost.
 func patience(fd int, d time.Duration) error {
 	t := unix.NsecToTimeval(int64(d))
 	if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &t); err != nil {
@@ -92,13 +93,13 @@ func patience(fd int, d time.Duration) error {
 
 func send(fd int, b []byte) error {
 	_, _, code := unix.RawSyscall(unix.SYS_WRITE, uintptr(fd), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)))
-	if code != 0 && code != unix.ECONNREFUSED { // no listener yet: counts as lost
+	if code != 0 && code != unix.ECONNREFUSED { // if the other probe does not listen yet, the datagram is lost
 		return fmt.Errorf("send %d bytes: %w", len(b), code)
 	}
 	return nil
 }
 
-// receive returns false if nothing arrived in time.
+// receive reads a datagram into b. ok is false if no datagram arrived in time.
 func receive(fd int, b []byte) (n int, ok bool, err error) {
 	for {
 		r, _, code := unix.RawSyscall(unix.SYS_READ, uintptr(fd), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)))
@@ -114,7 +115,8 @@ func receive(fd int, b []byte) (n int, ok bool, err error) {
 	}
 }
 
-// meet reports that the socket is open, and connects it to the first peer that sends.
+// meet prints that the socket is open, and connects the socket to the first peer that sends a
+// datagram, which it reads into b.
 func meet(fd int, b []byte) (n int, err error) {
 	fmt.Println("ready")
 	n, from, err := unix.Recvfrom(fd, b, 0)
@@ -139,7 +141,7 @@ func echo(local netip.AddrPort) error {
 	return err
 }
 
-// Ping is the result of sending a block and waiting for its acknowledgement, repeatedly.
+// Ping holds how long it took to send a block and receive its acknowledgement, over Count attempts.
 type Ping struct {
 	Count, Lost  int
 	Min, Median  time.Duration
@@ -163,7 +165,7 @@ func ping(peer netip.AddrPort, size, count int, answerWithin time.Duration) erro
 		if err := send(fd, b); err != nil {
 			return err
 		}
-		for { // an answer that was given up may still arrive
+		for { // the answer to an earlier datagram, which counts as lost, may still arrive
 			n, ok, err := receive(fd, answer)
 			if err != nil {
 				return err
@@ -194,7 +196,8 @@ func newPing(times []time.Duration, count int) Ping {
 	return p
 }
 
-// sink acknowledges every streamAck datagrams with their number.
+// sink counts datagrams of `size` bytes. After every streamAck datagrams, it sends their total
+// number as an acknowledgement.
 func sink(local netip.AddrPort, size int) error {
 	fd, err := socket(local, true)
 	if err != nil {
@@ -220,15 +223,16 @@ func sink(local netip.AddrPort, size int) error {
 	return err
 }
 
-// Stream is the throughput of one sender of datagrams with a window under way.
+// Stream is the throughput of one sender of datagrams that keeps a window under way.
 type Stream struct {
 	Datagrams uint64
-	Bytes     uint64 // of IP packets
+	Bytes     uint64 // total length of the IP packets
 	Duration  time.Duration
-	Stalls    int // times that no acknowledgement arrived in time
+	Stalls    int // how many times no acknowledgement arrived in time
 }
 
-// stream keeps up to streamAhead datagrams under way, and sends segments of them in a call.
+// stream keeps up to streamAhead datagrams under way, and sends `segments` datagrams in each system
+// call.
 func stream(peer netip.AddrPort, size, segments int, length, answerWithin time.Duration) error {
 	fd, err := socket(peer, false)
 	if err != nil {
@@ -262,7 +266,7 @@ func stream(peer netip.AddrPort, size, segments int, length, answerWithin time.D
 			acked = binary.BigEndian.Uint32(answer)
 		} else {
 			s.Stalls++
-			sent = acked // datagrams under way are lost, or so late that they count as lost
+			sent = acked // the datagrams under way are lost, or so late that they count as lost
 		}
 		s.Duration = time.Since(begin)
 	}

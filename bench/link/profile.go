@@ -8,16 +8,16 @@ import (
 	"time"
 )
 
-// A Way is one direction of a link. The zero value carries everything at once.
+// A Way describes one direction of a link. The zero Way carries all packets without delay.
 type Way struct {
 	Delay time.Duration // from the last bit sent to the last bit received; at least 0
-	Rate  int64         // bit/s of frames, including [Profile.Overhead]; 0 is unlimited
+	Rate  int64         // rate of frames, including [Profile.Overhead], in bit/s; 0 means no limit
 	// Queue is how many bytes of frames may wait because of the rate; further frames are dropped. 0
 	// means [DefaultQueue].
 	Queue     int
 	Loss      float64 // fraction of packets that never arrive, 0 to 1
-	Duplicate float64 // fraction that arrive twice, 0 to 1
-	Reorder   float64 // fraction held back until others have overtaken it, 0 to 1
+	Duplicate float64 // fraction of packets that arrive twice, 0 to 1
+	Reorder   float64 // fraction of packets that are held back until others have overtaken them, 0 to 1
 }
 
 // DefaultQueue is the default of [Way.Queue], in bytes: the 1,000 full frames that a Linux device
@@ -40,10 +40,10 @@ func (w Way) airtime(frame int) time.Duration {
 	return time.Duration(math.Round(float64(frame) * 8e9 / float64(w.Rate)))
 }
 
-// A Profile is a link to emulate: its effects on packets in each direction.
+// A Profile describes a link to emulate, by its effects on packets in each direction.
 type Profile struct {
 	Name string
-	Note string // a line that describes it
+	Note string // one line that describes the link, for people
 
 	// Ways applies to packets that side A sends, then to those that side B sends.
 	Ways [2]Way
@@ -62,28 +62,29 @@ type Profile struct {
 // 20, UDP 8, opcode and block number 4.
 const headers = 20 + 8 + 4
 
-// documentBlock is the size in bytes of the blocks that the documents measured with.
+// documentBlock is the block size, in bytes, of the measurements in the documents that the goals
+// come from.
 const documentBlock = 1432
 
 func (p *Profile) frame(packet int) int { return max(packet+p.Overhead, p.MinFrame) }
 
-// Cycle returns the minimum duration of a TFTP block of block bytes and its acknowledgement, when
-// side A sends the block: both serializations and both delays, and nothing for the programs at
-// the ends.
+// Cycle returns the minimum duration of a TFTP block of `block` bytes and its acknowledgement, when
+// side A sends the block. It consists of the time on the wire and the delay of both packets, and
+// includes no time for the programs at the ends.
 func (p *Profile) Cycle(block int) time.Duration {
 	there, back := p.Ways[A], p.Ways[B]
 	return there.airtime(p.frame(block+headers)) + there.Delay + back.airtime(p.frame(headers)) + back.Delay
 }
 
-// Bound returns the maximum bytes a second from side A to side B by TFTP without loss, when each
-// window waits for its acknowledgement. It is infinite if the link has neither a rate nor a
-// delay.
+// Bound returns the highest rate of TFTP from side A to side B, in bytes a second, without loss, if
+// each window waits for the acknowledgement of the one before. It is infinite if the link has
+// neither a rate nor a delay.
 func (p *Profile) Bound(block, window int) float64 {
 	behind := time.Duration(window-1) * p.Ways[A].airtime(p.frame(block+headers))
 	return float64(window*block) / (p.Cycle(block) + behind).Seconds()
 }
 
-// Check returns an error if a profile is impossible.
+// Check returns an error if a value of the profile is out of range.
 func (p *Profile) Check() error {
 	for side, w := range p.Ways {
 		for _, chance := range []float64{w.Loss, w.Duplicate, w.Reorder} {
@@ -106,22 +107,21 @@ func (p *Profile) Check() error {
 
 const (
 	maxDelay = 10 * time.Second
-	minRate  = 1000          // bit/s: a full frame takes 12 s
-	maxQueue = arenaSize / 2 // bytes: the queue must fit next to the packets under way
+	minRate  = 1000          // in bit/s; a full frame then takes 12 s
+	maxQueue = arenaSize / 2 // in bytes; the queue must fit into the memory next to the packets under way
 )
 
-// Cycle times of the profiles, for a block of 1,432 bytes and its acknowledgement. The columns of
-// the documents are such cycles: 1,432 bytes in 0.48 ms are their 2.97 MB/s, and 128 blocks in a
-// cycle are 3.9 times as fast, their "4x"; likewise 27x for the VPN and about 10x for the
-// gigabit.
+// Cycle times of the profiles, for a block of 1,432 bytes and its acknowledgement. They follow from
+// the rates in the documents: 2.97 MB/s there are 1,432 bytes in 0.48 ms. 128 blocks in a cycle are
+// 3.9 times as fast, "4x" in the documents; likewise 27x for the VPN and about 10x for the gigabit.
 const (
 	lan1gCycle   = 140 * time.Microsecond
 	lan100mCycle = 480 * time.Microsecond
 	vpnCycle     = 10100 * time.Microsecond
 )
 
-// Profiles returns the links that the suite measures on. [Lookup] finds them, and variants of
-// them.
+// Profiles returns the profiles of the links on which the suite measures. [Lookup] finds them by
+// name, and variants of them.
 func Profiles() []Profile {
 	lossy := ethernet("lossy", "Ethernet at 1 Gb/s, 0.5 ms, 1 % lost each way", 1e9, 500*time.Microsecond)
 	lossy.lose(0.01)
@@ -143,23 +143,24 @@ func ethernet(name, note string, rate int64, cycle time.Duration) Profile {
 	return p
 }
 
-// tunnel makes a profile whose rate is that of IP packets, as a tunnel's users see it. It leaves
-// out the overhead of the tunnel's own packets.
+// tunnel makes a profile whose rate counts IP packets, as users of a tunnel see them. It leaves out
+// the overhead of the tunnel's own packets.
 func tunnel(name, note string, rate int64, cycle time.Duration) Profile {
 	p := Profile{Name: name, Note: note, Seed: 1}
 	p.fit(rate, cycle)
 	return p
 }
 
-// distance makes a profile that only delays.
+// distance makes a profile that only delays packets, by half of roundTrip in each direction.
 func distance(name string, roundTrip time.Duration) Profile {
 	p := Profile{Name: name, Note: fmt.Sprintf("%s there and back, unlimited rate", roundTrip), Overhead: 38, MinFrame: 84, Seed: 1}
 	p.fit(0, roundTrip)
 	return p
 }
 
-// fit sets the rate, and half of the remaining cycle as the delay in each direction, after the
-// serialization of a document's block and its acknowledgement.
+// fit sets the rate of both directions, and chooses the delays so that a block of documentBlock
+// bytes and its acknowledgement take the time `cycle`: each delay is half of the time that remains
+// after the time on the wire.
 func (p *Profile) fit(rate int64, cycle time.Duration) {
 	p.Ways = [2]Way{{Rate: rate}, {Rate: rate}}
 	delay := (cycle - p.Cycle(documentBlock)) / 2
@@ -175,7 +176,7 @@ func (p *Profile) lose(fraction float64) {
 // withLoss is the suffix of a profile's name that adds 1 % of loss in each direction.
 const withLoss = "+loss"
 
-// Lookup returns the profile with a name. The suffix "+loss" stands for 1 % more loss in each
+// Lookup returns the profile with a name. The suffix "+loss" of a name adds 1 % of loss in each
 // direction.
 func Lookup(name string) (Profile, error) {
 	base, lossy := strings.CutSuffix(name, withLoss)
@@ -201,7 +202,7 @@ func Lookup(name string) (Profile, error) {
 // A Side is an end of a link.
 type Side int
 
-// The two sides. Where it matters, servers run on A.
+// The two sides. Servers run on A where the directions of a link differ.
 const (
 	A Side = iota
 	B

@@ -17,18 +17,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Space is a network namespace with only a loopback device and its own settings. Measurements
-// over loopback there have the same conditions for all, and the settings of the machine do not
-// change. Its methods may be called from several goroutines.
+// A Space is a network namespace with only a loopback device and its own kernel settings.
+// Measurements over its loopback device have the same conditions for all contenders, and the
+// settings of the machine do not change. Its methods may be called from several goroutines.
 type Space struct {
 	name    string
-	stop    func() bool // ends the watch on the context
+	stop    func() bool // prevents that the end of the context closes the Space
 	closing sync.Once
 	closed  error
 }
 
-// NewSpace makes a namespace with settings, named as for sysctl(8). It is closed when ctx ends,
-// if not earlier; if this process is killed, the next [Clean] removes it.
+// NewSpace makes a namespace with the given kernel settings, which are named as for sysctl(8). The
+// namespace is closed when ctx ends, if not earlier. If this process is killed, the next call of
+// [Clean] removes the namespace.
 func NewSpace(ctx context.Context, settings map[string]string) (*Space, error) {
 	if !mainCalled {
 		return nil, errors.New("make a network namespace: link.Main must be the first call in main")
@@ -55,7 +56,7 @@ func NewSpace(ctx context.Context, settings map[string]string) (*Space, error) {
 	return s, nil
 }
 
-// configure starts the loopback device, and applies the settings.
+// configure brings the loopback device up, and applies the kernel settings.
 func (s *Space) configure(ctx context.Context, settings map[string]string) error {
 	if err := ip("-n", s.name, "link", "set", "dev", "lo", "up"); err != nil {
 		return err
@@ -68,7 +69,7 @@ func (s *Space) configure(ctx context.Context, settings map[string]string) error
 		defer putBack()
 	}
 	for _, name := range slices.Sorted(maps.Keys(settings)) {
-		// A process that opens these files gets those of its own namespace.
+		// A process that opens a file in /proc/sys/net gets the one of its own namespace.
 		path := filepath.Join("/proc/sys", strings.ReplaceAll(name, ".", "/"))
 		cmd := s.Command(ctx, AnyCore, "sh", "-c", `printf '%s\n' "$1" >"$2"`, "sh", settings[name], path)
 		if out, err := cmd.CombinedOutput(); err != nil {
@@ -78,29 +79,29 @@ func (s *Space) configure(ctx context.Context, settings map[string]string) error
 	return nil
 }
 
-// controlSetting is TCP's congestion control. A namespace may only use one that everybody on the
-// machine may choose.
+// controlSetting is the kernel setting for TCP's congestion control. A namespace may use only a
+// congestion control that every user of the machine may choose.
 const (
 	controlSetting = "net.ipv4.tcp_congestion_control"
 	allowedPath    = "/proc/sys/net/ipv4/tcp_allowed_congestion_control"
 
-	// allowedLock is locked while a process changes the set of congestion controls that everybody
-	// may choose. Otherwise, of two processes, one would restore the set while the other still
-	// needs the change.
+	// allowedLock is locked while a process has changed the set of congestion controls that every
+	// user may choose. Otherwise one process could restore the set while another process still
+	// needs its change.
 	allowedLock = "/run/" + namePrefix + "congestion.lock"
 )
 
-// allow lets everybody choose a congestion control until putBack is called. A namespace that has
+// allow lets every user choose a congestion control until putBack is called. A namespace that has
 // chosen it by then keeps it.
 func allow(control string) (putBack func(), err error) {
 	lock, err := os.OpenFile(allowedLock, os.O_CREATE|os.O_RDWR, 0o600)
 	if err == nil {
-		err = unix.Flock(int(lock.Fd()), unix.LOCK_EX) // for milliseconds, and never longer than its owner lives
+		err = unix.Flock(int(lock.Fd()), unix.LOCK_EX) // the owner holds the lock for milliseconds
 	}
 	if err != nil {
 		return nil, fmt.Errorf("lock what congestion control is allowed: %w", err)
 	}
-	putBack = func() { _ = lock.Close() } // nothing was written to it
+	putBack = func() { _ = lock.Close() } // nothing was written to the file, so an error does not matter
 	was, err := os.ReadFile(allowedPath)
 	if err != nil {
 		putBack()
@@ -114,19 +115,19 @@ func allow(control string) (putBack func(), err error) {
 		return nil, fmt.Errorf("allow the congestion control %s (does this kernel have it?): %w", control, err)
 	}
 	return func() {
-		_ = os.WriteFile(allowedPath, was, 0) // it may have the same content already
+		_ = os.WriteFile(allowedPath, was, 0) // an error does not matter: the set only stays larger than before
 		_ = lock.Close()
 	}, nil
 }
 
-// loopback is the address in a Space.
+// loopback is the address of the device in a Space.
 const loopback = "127.0.0.1"
 
 // AnyCore lets a program run on all cores that this process may use.
 const AnyCore = -1
 
-// Command returns a command that runs in the namespace, on one core from its first instruction,
-// or on any. It is otherwise like [Link.Command].
+// Command is like [Link.Command], for a command in the namespace. It runs only on the given core,
+// from its first instruction on, or on all cores if core is AnyCore.
 func (s *Space) Command(ctx context.Context, core int, name string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, self)
 	path, err := exec.LookPath(name)
@@ -138,13 +139,14 @@ func (s *Space) Command(ctx context.Context, core int, name string, args ...stri
 	return cmd
 }
 
-// pinned is like guest, but on one core: the first of its arguments.
+// pinned is like guest, but first confines this process to the core whose number is the first
+// argument, unless that is AnyCore.
 func pinned(args []string) error {
 	core, err := strconv.Atoi(args[0])
 	if err != nil {
 		return fmt.Errorf("run on core %q: %w", args[0], err)
 	}
-	runtime.LockOSThread() // the thread that calls execve becomes the process
+	runtime.LockOSThread() // only this thread is confined to the core, and the thread that calls execve becomes the process
 	if core != AnyCore {
 		var set unix.CPUSet
 		set.Set(core)
@@ -170,8 +172,8 @@ func Cores() ([]int, error) {
 	return cores, nil
 }
 
-// Close ends the programs in the namespace and removes it. Later calls return the result of the
-// first.
+// Close ends the programs in the namespace, and removes the namespace. Later calls return the
+// result of the first call.
 func (s *Space) Close() error {
 	s.stop()
 	s.remove()

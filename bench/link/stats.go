@@ -7,12 +7,12 @@ import (
 
 // Stats counts what a link has done since it came up.
 type Stats struct {
-	Ways [2]WayStats // packets that side A sent, then those that side B sent
+	Ways [2]WayStats // counts of the packets that side A sent, then of those that side B sent
 
-	CPU  time.Duration // processor time of the emulator, including the kernel's for its calls
+	CPU  time.Duration // processor time of the emulator, including the kernel's time for its system calls
 	Wall time.Duration // since it came up
 
-	// Late is how much later than due packets were handed over.
+	// LateMedian, LateP99 and LateMax say how much later than due packets were handed over.
 	LateMedian, LateP99, LateMax time.Duration
 }
 
@@ -24,8 +24,8 @@ func (s *Stats) CPUShare() float64 {
 	return s.CPU.Seconds() / s.Wall.Seconds()
 }
 
-// Failures returns how many packets were dropped against the profile. A measurement with failures
-// is not worth much.
+// Failures returns how many packets were dropped although the profile does not ask for it. A
+// measurement with failures is not worth much.
 func (s *Stats) Failures() uint64 {
 	var n uint64
 	for i := range s.Ways {
@@ -35,25 +35,26 @@ func (s *Stats) Failures() uint64 {
 	return n
 }
 
-// WayStats counts one direction, in packets as they would be on a wire unless stated otherwise.
+// WayStats holds the counters of one direction. Unless stated otherwise, they count packets as
+// these would be on a wire.
 type WayStats struct {
-	Packets    uint64 // offered
-	Bytes      uint64 // of the IP packets offered
+	Packets    uint64 // packets that the side has sent
+	Bytes      uint64 // total length of these IP packets
 	Delivered  uint64
-	Lost       uint64 // by the profile's Loss
+	Lost       uint64 // lost because of the profile's Loss
 	Duplicated uint64
 	Reordered  uint64
 	QueueDrops uint64 // dropped because the queue was full
-	MaxQueue   uint64 // most bytes of frames that waited for the rate, including the one being sent
+	MaxQueue   uint64 // largest number of bytes of frames that waited because of the rate, including the frame being sent
 
 	Overflow    uint64 // dropped because the emulator's memory was full
 	Refused     uint64 // dropped because the receiving device refused them
 	DeviceDrops uint64 // dropped by the sending device because the emulator was too slow
-	Reads       uint64 // system calls that brought packets
-	Writes      uint64 // system calls that handed packets over
+	Reads       uint64 // number of system calls that read packets
+	Writes      uint64 // number of system calls that handed packets over
 }
 
-// since returns what has happened after an earlier state. Maxima do not change.
+// since returns the counts since the earlier state `before`. Maxima and medians are not changed.
 func (s Stats) since(before Stats) Stats {
 	s.CPU -= before.CPU
 	s.Wall -= before.Wall
@@ -78,7 +79,7 @@ func (w *WayStats) subtract(before *WayStats) {
 	w.Writes -= before.Writes
 }
 
-// A histogram counts times, with eight steps for each doubling, or 12 % each.
+// A histogram counts durations in buckets, eight for each doubling, so a bucket is up to 12 % wide.
 type histogram struct {
 	counts [64 * 8]uint64
 	total  uint64
@@ -92,7 +93,8 @@ func (h *histogram) add(ns int64) {
 	h.counts[bucket(uint64(ns))]++
 }
 
-// bucket returns the index for a number: its leading bit and the three bits after it.
+// bucket returns the index of a number's bucket. The index consists of the position of the leading
+// bit, and of the three bits after it.
 func bucket(n uint64) int {
 	if n < 8 {
 		return int(n)

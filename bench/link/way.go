@@ -22,10 +22,10 @@ type way struct {
 	Way
 	profile *Profile
 	arena   arena
-	free    int64 // when the wire has sent all accepted packets
-	last    int64 // when the last packet of runs is due
+	free    int64 // when the wire will have sent all accepted packets
+	last    int64 // when the last packet in `runs` is due
 	runs    ring
-	held    []run // held back so that others overtake; a heap by due
+	held    []run // packets that are held back so that others overtake them; a heap ordered by due
 	loss    fate
 	double  fate
 	late    fate
@@ -35,15 +35,15 @@ type way struct {
 // A run is a sequence of consecutive wire packets of one record, due at equal intervals except
 // for the last.
 type run struct {
-	due    int64 // when the first packet has arrived
-	step   int64 // interval between packets
-	end    int64 // when the last packet has arrived
+	due    int64 // when the first packet will have arrived
+	step   int64 // interval between the packets, except before the last one
+	end    int64 // when the last packet will have arrived
 	record uint64
 	first  int32
 	count  int32
 }
 
-// dueAt returns when the packet at index i of the run has arrived.
+// dueAt returns when packet i of the run, counted from 0, will have arrived.
 func (r *run) dueAt(i int32) int64 {
 	if i >= r.count-1 {
 		return r.end
@@ -51,9 +51,10 @@ func (r *run) dueAt(i int32) int64 {
 	return r.due + int64(i)*r.step
 }
 
-// A fate decides for each packet in turn whether something happens to it, from a seed.
+// A fate decides at random, from a seed, for each packet in turn, whether the packet is affected:
+// whether it is lost, duplicated or held back.
 type fate struct {
-	below uint64 // it happens if the next random number is smaller
+	below uint64 // a packet is affected if the next random number is smaller than this
 	never bool
 	rand  rand.PCG
 }
@@ -69,11 +70,11 @@ func newFate(fraction float64, seed, stream uint64) fate {
 func (f *fate) strikes() bool { return !f.never && f.rand.Uint64() < f.below }
 
 const (
-	maxRuns = 1 << 17 // two for each record
-	maxHeld = 1024    // packets; further ones are not held back
+	maxRuns = 1 << 17 // capacity of way.runs: two runs for each record
+	maxHeld = 1024    // largest number of packets that are held back; further ones are delivered in order
 
-	// A packet that is held back lets this many full frames overtake it, and at least everything
-	// that arrives in this time.
+	// A packet that is held back lets as many full frames overtake it as overtakers says, and at
+	// least all frames that arrive within minHeld.
 	overtakers = 3
 	minHeld    = 200 * time.Microsecond
 
@@ -85,8 +86,8 @@ const (
 	backToBack = 15 * time.Microsecond
 )
 
-// newWay makes the way for packets that a side sends. The caller provides its memory. Until begin
-// is called, it passes all packets, once and in order.
+// newWay makes the way for the packets that a side sends. `memory` is the memory for its packets.
+// Until begin is called, the way passes all packets, once and in order.
 func newWay(p *Profile, side Side, memory []byte) *way {
 	w := &way{Way: p.Ways[side], profile: p, arena: newArena(memory, maxRecords)}
 	w.runs = newRing(maxRuns)
@@ -98,8 +99,8 @@ func newWay(p *Profile, side Side, memory []byte) *way {
 
 // begin enables loss, duplication and reordering, with the profile's seed.
 func (w *way) begin(side Side) {
-	// Each kind of fate has its own random numbers, so that changing the frequency of one does
-	// not change the others.
+	// Each fate has its own random numbers, so that changing the fraction of one fate does not
+	// change the others.
 	stream := uint64(side) * 3
 	w.loss = newFate(w.Loss, w.profile.Seed, stream)
 	w.double = newFate(w.Duplicate, w.profile.Seed, stream+1)
@@ -108,12 +109,12 @@ func (w *way) begin(side Side) {
 
 func (w *way) room() []byte { return w.arena.room() }
 
-// accept takes the packet in the first size bytes of room, whose transmission began at the time
-// now.
+// accept takes over the packet in the first `size` bytes of room. The transmission of the packet
+// began at the time `now`.
 func (w *way) accept(now int64, s shape, size int) {
 	number := w.arena.keep(s, size)
 	record := w.arena.at(number)
-	var open run // the current run of consecutive packets, if count is above 0
+	var open run // the current run of consecutive packets; there is no such run if its count is 0
 	for i := range s.count {
 		lost, double, late := w.loss.strikes(), w.double.strikes(), w.late.strikes()
 		frame := w.profile.frame(s.wire(i))
@@ -140,7 +141,7 @@ func (w *way) accept(now int64, s shape, size int) {
 		}
 	}
 	w.push(&open, record)
-	w.arena.release() // in case none of its wire packets is left
+	w.arena.release() // forget the packet at once if none of its wire packets is to be delivered
 }
 
 // transmit puts a frame into the queue. It returns when the frame arrives at the other end, and
@@ -151,7 +152,8 @@ func (w *way) transmit(now int64, frame int) (due int64, passed bool) {
 		return w.last, true
 	}
 	begin := max(now, w.free)
-	// The queue is what the rate has not carried yet, so no list of it is needed.
+	// The queue consists of the bytes that have been accepted but not sent yet at the rate, so no
+	// list of it is needed.
 	waiting := int(float64(begin-now)*float64(w.Rate)/8e9+0.5) + frame
 	if waiting > w.queue() && begin > now {
 		w.stats.QueueDrops++
@@ -163,7 +165,7 @@ func (w *way) transmit(now int64, frame int) (due int64, passed bool) {
 	return w.last, true
 }
 
-// extend adds the wire packet i to the open run, or begins a new run with it.
+// extend adds wire packet i to the run `open`. If that run is empty, the packet begins it.
 func (w *way) extend(open *run, due int64, number uint64, i int) {
 	if open.count == 0 {
 		*open = run{due: due, end: due, record: number, first: int32(i), count: 1}
@@ -176,7 +178,7 @@ func (w *way) extend(open *run, due int64, number uint64, i int) {
 	open.count++
 }
 
-// push ends the open run.
+// push appends the run `open` to the queue of runs, and empties it.
 func (w *way) push(open *run, r *record) {
 	if open.count == 0 {
 		return
@@ -189,7 +191,8 @@ func (w *way) push(open *run, r *record) {
 	open.count = 0
 }
 
-// hold keeps a packet back until others have overtaken it. It returns false if too many are held.
+// hold holds a packet back until others have overtaken it. It returns false if too many packets are
+// held back already.
 func (w *way) hold(r run, record *record) bool {
 	if len(w.held) == cap(w.held) {
 		return false
@@ -200,7 +203,7 @@ func (w *way) hold(r run, record *record) bool {
 	record.open++
 	w.stats.Reordered++
 	w.held = append(w.held, r)
-	for i := len(w.held) - 1; i > 0; { // up the heap
+	for i := len(w.held) - 1; i > 0; { // move the new run up the heap
 		parent := (i - 1) / 2
 		if w.held[parent].due <= w.held[i].due {
 			break
@@ -211,7 +214,8 @@ func (w *way) hold(r run, record *record) bool {
 	return true
 }
 
-// next returns when to call due so that each call hands over as much as possible.
+// next returns the time at which to call due, so that each call hands over as many packets as
+// possible.
 func (w *way) next() (at int64, any bool) {
 	if w.runs.empty() {
 		if len(w.held) == 0 {
@@ -226,10 +230,11 @@ func (w *way) next() (at int64, any bool) {
 	return at, true
 }
 
-// merged returns when the last of the back-to-back packets at the head has arrived, or the last
-// one that does not make the first wait too long.
+// merged returns when the last of the back-to-back packets at the head of the queue will have
+// arrived. If the first packet would wait too long for it, merged returns the time of an earlier
+// packet.
 func (w *way) merged() int64 {
-	const maxLook = 64 // runs; bounds the cost of this search
+	const maxLook = 64 // number of runs to look at; bounds the cost of this search
 	head := w.runs.at(0)
 	at, limit := head.due, head.due+int64(maxMerge)
 	for k := range min(w.runs.len(), maxLook) {
@@ -252,11 +257,12 @@ func (w *way) merged() int64 {
 type piece struct {
 	record       uint64
 	first, count int
-	due          int64 // of its last packet
-	finished     bool  // its run has no further packets
+	due          int64 // when the last packet of the piece has arrived
+	finished     bool  // the run of the piece has no further packets
 }
 
-// due returns the packets that have arrived by now, one piece at a time.
+// due returns the next piece of the packets that have arrived by the time `now`. any is false if
+// there is no such packet.
 func (w *way) due(now int64) (p piece, any bool) {
 	if len(w.held) > 0 && w.held[0].due <= now && (w.runs.empty() || w.held[0].due <= w.runs.at(0).due) {
 		r := w.unhold()
@@ -282,12 +288,12 @@ func (w *way) due(now int64) (p piece, any bool) {
 	return p, true
 }
 
-// unhold removes the first of the held packets.
+// unhold removes and returns the packet that is due first among those that are held back.
 func (w *way) unhold() run {
 	first, last := w.held[0], len(w.held)-1
 	w.held[0] = w.held[last]
 	w.held = w.held[:last]
-	for i := 0; ; { // down the heap
+	for i := 0; ; { // move the run at the top down the heap
 		child := 2*i + 1
 		if child >= last {
 			return first
@@ -303,13 +309,14 @@ func (w *way) unhold() run {
 	}
 }
 
-// settle counts a piece as handed over, and forgets what is no longer needed.
+// settle counts a piece as handed over, and forgets packets that are no longer needed.
 func (w *way) settle(p piece) {
 	w.stats.Delivered += uint64(p.count)
 	w.forget(p)
 }
 
-// refuse counts a piece as refused by the receiving device.
+// refuse counts a piece as refused by the receiving device, and forgets packets that are no longer
+// needed.
 func (w *way) refuse(p piece) {
 	w.stats.Refused += uint64(p.count)
 	w.forget(p)
