@@ -10,13 +10,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// A Conn is a live connection and its protocol.
+// A Conn describes an open connection of a server: its protocol and its peer.
 type Conn struct {
 	Protocol Protocol
 	Peer
 }
 
-// A Peer is the other side of a connection.
+// A Peer describes one connection, with the addresses of both sides.
 type Peer struct {
 	Remote, Local net.Addr
 	// Since is how long the connection has been open, to about a second; 0 if the server does not
@@ -28,7 +28,7 @@ type Peer struct {
 // ConnCounters holds the counters that a server keeps of its connections.
 type ConnCounters struct {
 	Conns      int // number of open connections
-	Handshakes int // number of TLS handshakes under way, except those that wait for their client
+	Handshakes int // number of TLS handshakes under way, except those that wait for data from the client
 
 	Accepted      uint64
 	Refused       uint64 // connections that were refused because of a limit
@@ -49,19 +49,19 @@ type ConnServer struct {
 // conns holds the servers of connections. Each scrape asks them for their counters.
 type conns struct {
 	mu sync.Mutex
-	// servers has one list for each entry of protocols, and one for other protocols. mu guards the
-	// lists.
+	// servers contains one list for each entry of `protocols`, and a last one for all other
+	// protocols. mu guards the lists.
 	servers [][]ConnServer
 }
 
-// of returns the servers of the protocol with this index.
+// of returns the servers in the list with this index.
 func (c *conns) of(at int) []ConnServer {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Clip(c.servers[at])
 }
 
-// A connFamily is a metric of servers of connections.
+// A connFamily is a metric that each server of connections has.
 type connFamily struct {
 	desc  *prometheus.Desc
 	kind  prometheus.ValueType

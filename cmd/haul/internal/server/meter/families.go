@@ -26,7 +26,8 @@ var (
 	sizeBuckets = []float64{512, 4 << 10, 32 << 10, 256 << 10, 2 << 20, 16 << 20, 128 << 20, 1 << 30, 16 << 30}
 )
 
-// families holds the metrics, each with all its labels.
+// families holds the metrics of transfers. Each metric has a time series for each combination of
+// labels.
 type families struct {
 	transfers, bytes, refused *prometheus.CounterVec
 	live                      *prometheus.GaugeVec
@@ -71,7 +72,7 @@ func newFamilies() families {
 type packetCounts [numPackets]int64
 
 const (
-	received   = 4 // the index of the count of received datagrams, which not every server knows
+	received   = 4 // index of the count of received datagrams, which not every server counts
 	numPackets = 5
 )
 
@@ -96,9 +97,9 @@ func (f *families) all() []prometheus.Collector {
 
 // protocolCounts holds the counters of one protocol.
 type protocolCounts struct {
-	once       sync.Once // guards the creation of the counters, at the first use of the protocol
+	once       sync.Once // makes the counters be created once, when the protocol is first used
 	refused    []prometheus.Counter
-	away       [len(allReasons) + 1]atomic.Int64 // the same counts as in the field refused, for Registry.Refused to read
+	away       [len(allReasons) + 1]atomic.Int64 // the counts in the field refused again, for Registry.Refused to read
 	directions [2]directionCounts                // index 0 for reads, 1 for writes
 }
 
@@ -119,7 +120,7 @@ type directionCounts struct {
 	rtt, duration, size prometheus.Observer
 }
 
-// init looks up the counters of a protocol, so that they are shown from then on.
+// init creates the counters of a protocol, so that scrapes show them from then on.
 func (c *protocolCounts) init(f *families, protocol string, datagrams bool) {
 	for i := range len(reasons) + 1 {
 		c.refused = append(c.refused, f.refused.WithLabelValues(protocol, word(reasons, i)))

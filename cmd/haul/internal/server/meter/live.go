@@ -12,12 +12,12 @@ import (
 const MaxLive = 1 << 16
 
 const (
-	// parts is the number of locks that share the list. With several locks, loops of a server
-	// seldom contend, and a scrape holds no lock for long: 4096 entries take less than a
-	// millisecond.
+	// parts is the number of parts of a table, each with its own lock. With several locks, the
+	// loops of a server seldom wait for each other, and a scrape holds no lock for long: the 4096
+	// entries of a part take less than a millisecond.
 	parts = 16
 
-	// noSlot marks a transfer for which the list had no room.
+	// noSlot is the slot of a transfer for which the table had no room.
 	noSlot = -1
 )
 
@@ -34,11 +34,11 @@ type part struct {
 	live []*Transfer
 }
 
-// part returns the part of the table that a transfer is in, or would be in if it is not listed. IDs
+// part returns the part of the table that a transfer belongs to, whether or not it is listed. IDs
 // are consecutive, so the parts fill evenly.
 func (b *table) part(t *Transfer) *part { return &b.parts[t.id%parts] }
 
-// add numbers a transfer and lists it. It returns false if there is no room.
+// add gives a transfer its ID and lists the transfer. It returns false if the table has no room.
 func (b *table) add(t *Transfer) bool {
 	t.id, t.slot = b.ids.Add(1), noSlot
 	if b.listed.Add(1) > MaxLive {
@@ -93,7 +93,7 @@ type Snapshot struct {
 	ID    uint64 // consecutive since the start; later transfers have higher IDs
 	Info         // how the transfer began; Began is never zero
 	Bytes int64  // number of bytes moved so far
-	Way          // zero unless the protocol measures it: see Transfer.Measure
+	Way          // zero unless the protocol measures the path: see Transfer.Measure
 }
 
 // snapshot appends to list the transfers in this part.

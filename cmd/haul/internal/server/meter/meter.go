@@ -41,7 +41,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// A Config says which data a Registry shows besides the reported transfers.
+// A Config holds the options of a Registry.
 type Config struct {
 	// Version is the version of the program, for haul_build_info.
 	Version string
@@ -68,7 +68,7 @@ type Registry struct {
 	ended    func(Ended) // Config.Ended; nil if there is no such function
 }
 
-// New returns an empty Registry. A process may have several.
+// New returns an empty Registry. A process may have several Registries.
 func New(c Config) *Registry {
 	r := &Registry{
 		registry: prometheus.NewRegistry(),
@@ -105,7 +105,8 @@ func (r *Registry) registerAll(version string) {
 	)
 }
 
-// of returns the counters of a protocol.
+// of returns the counters of a protocol. All protocols without a constant share one set of
+// counters.
 func (r *Registry) of(p Protocol) *protocolCounts {
 	at := place(protocols, p)
 	c := &r.counts[at]
@@ -113,7 +114,7 @@ func (r *Registry) of(p Protocol) *protocolCounts {
 	return c
 }
 
-// Begin counts a transfer as under way until its End.
+// Begin counts a transfer as under way, until the method End of the returned Transfer is called.
 func (r *Registry) Begin(i Info) *Transfer {
 	if r == nil {
 		return nil
@@ -122,8 +123,8 @@ func (r *Registry) Begin(i Info) *Transfer {
 		i.Began = time.Now()
 	}
 	if len(i.Name) > maxName {
-		// Clone the name, so that the rest can be freed. Keep whole characters, because people read
-		// the name.
+		// Clone the beginning of the name, so that the whole name can be freed. Drop a character
+		// that was cut in the middle, because people read the name.
 		i.Name = strings.ToValidUTF8(strings.Clone(i.Name[:maxName]), "")
 	}
 	t := &Transfer{registry: r, counts: r.of(i.Protocol).direction(i.Write), info: i}
@@ -222,8 +223,8 @@ func (r *Registry) Connections(p Protocol, s ConnServer) {
 	r.conns.servers[at] = append(r.conns.servers[at], s)
 }
 
-// LiveConns lists the current connections, in no order. It holds no lock while the caller handles a
-// connection.
+// LiveConns lists the open connections of all registered servers, in no order. It holds no lock
+// while the caller handles a connection.
 func (r *Registry) LiveConns() iter.Seq[Conn] {
 	return func(yield func(Conn) bool) {
 		if r == nil {
@@ -269,8 +270,9 @@ func labelsOf(pairs []string) prometheus.Labels {
 	return labels
 }
 
-// Gatherer returns the metrics for programs that serve them in their own way, for example together
-// with other metrics by [prometheus.Gatherers]. For a nil Registry the Gatherer is empty.
+// Gatherer returns the metrics for programs that do not use Handler, for example because they
+// combine them with other metrics by [prometheus.Gatherers]. For a nil Registry the Gatherer is
+// empty.
 func (r *Registry) Gatherer() prometheus.Gatherer {
 	if r == nil {
 		return prometheus.Gatherers(nil)
@@ -278,7 +280,7 @@ func (r *Registry) Gatherer() prometheus.Gatherer {
 	return r.registry
 }
 
-// maxScrapes is how many scrapes are answered at the same time; further ones get status 503. A
+// maxScrapes is how many scrapes are answered at the same time; further scrapes get status 503. A
 // server usually has one or two scrapers.
 const maxScrapes = 4
 

@@ -21,7 +21,7 @@ type Info struct {
 // too long to read.
 const maxName = 256
 
-// A Transfer is a transfer under way. A nil *Transfer counts nothing.
+// A Transfer counts the progress and the end of one transfer. A nil *Transfer counts nothing.
 type Transfer struct {
 	registry *Registry
 	counts   *directionCounts
@@ -57,31 +57,31 @@ func (t *Transfer) Reached(total int64) {
 	}
 }
 
-// Follow sets a function that returns how many bytes have been moved since the beginning. The
-// function is called whenever the number is needed, and when the transfer ends. It replaces Add and
-// Reached for a protocol that counts bytes by itself. moved must not block.
+// Follow sets the function `moved`, which returns how many bytes have been moved since the
+// beginning. It is for protocols that count bytes themselves, in place of Add and Reached. The
+// function is called whenever the number is needed, and when the transfer ends. It must not block.
 func (t *Transfer) Follow(moved func() int64) {
 	if t != nil {
 		t.moved.Store(&moved)
 	}
 }
 
-// A Way holds measurements of the network path to a peer.
+// A Way holds measurements of the network path to a transfer's peer.
 type Way struct {
 	RTT    time.Duration // the smoothed round trip; 0 means not measured
 	Window int           // the largest number of blocks under way; 0 means that the protocol has no window
 	Resent int64         // datagrams sent again
 }
 
-// Measure sets a function that returns measurements of the path to the peer, which Live shows. way
-// must not block.
+// Measure sets the function `way`, which returns measurements of the path to the peer. Live calls
+// it to show them, so it must not block.
 func (t *Transfer) Measure(way func() Way) {
 	if t != nil {
 		t.way.Store(&way)
 	}
 }
 
-// measured returns the protocol's measurements.
+// measured returns the measurements of the path to the peer, or zero if Measure was not called.
 func (t *Transfer) measured() (w Way) {
 	if way := t.way.Load(); way != nil {
 		w = (*way)()
@@ -113,12 +113,12 @@ type End struct {
 	Received   int64 // datagrams received
 	Resent     int64 // datagrams sent again
 	Duplicates int64 // datagrams received again
-	Timeouts   int64 // how many times a timer ran out
+	Timeouts   int64 // how many times the timer of the transfer ran out
 
 	// The next fields are only for Config.Ended.
 	File   string // the whole name, as the peer gave it; "" means Info.Name
 	Path   string // path of the file on disk; "" if it is not known
-	Stored string // the name that an upload got, if it differs from the peer's
+	Stored string // the name under which an upload was stored, if it differs from the name that the peer sent
 	Err    error  // why the transfer ended; nil if it succeeded
 	Detail any    // further data for Config.Ended, from the caller of End
 

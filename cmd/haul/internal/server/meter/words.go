@@ -5,7 +5,7 @@ import "slices"
 // A Protocol is the protocol of a transfer. Values other than the constants count as "other".
 type Protocol string
 
-// The protocols.
+// These are the protocols that have their own label in the metrics.
 const (
 	TFTP  Protocol = "tftp"
 	SFTP  Protocol = "sftp"
@@ -19,7 +19,7 @@ var protocols = []Protocol{TFTP, SFTP, HTTP, HTTPS}
 // uses the same words.
 type Result string
 
-// The results.
+// These are the results of transfers.
 const (
 	Done        Result = "done"
 	Unconfirmed Result = "unconfirmed"   // everything was sent, but the last acknowledgement did not arrive
@@ -28,7 +28,7 @@ const (
 	PeerEnded   Result = "ended by peer" // the peer aborted the transfer, and said so
 	PeerSilent  Result = "peer silent"   // the peer stopped answering, or the path to it failed
 	Replaced    Result = "replaced"      // the peer began the same transfer again
-	Failed      Result = "failed"        // an error on our side
+	Failed      Result = "failed"        // the transfer failed because of an error on our side
 )
 
 var results = []Result{Done, Unconfirmed, Probe, Refused, PeerEnded, PeerSilent, Replaced, Failed}
@@ -40,7 +40,7 @@ func (r Result) complete() bool { return r == Done || r == Unconfirmed }
 // constants count as "other".
 type Reason string
 
-// The reasons.
+// These are the reasons for which requests are refused.
 const (
 	Busy      Reason = "busy"      // the maximum number of transfers is already under way
 	Rate      Reason = "rate"      // too many requests a second
@@ -59,7 +59,7 @@ var (
 // other is the label for values that are not in the lists.
 const other = "other"
 
-// place returns the index of v in list, or len(list) if v is not in it.
+// place returns the index of v in list, or len(list) if the list does not contain v.
 func place[T comparable](list []T, v T) int {
 	if i := slices.Index(list, v); i >= 0 {
 		return i
@@ -67,7 +67,7 @@ func place[T comparable](list []T, v T) int {
 	return len(list)
 }
 
-// word returns the value at an index that [place] returned.
+// word returns the label for an index that [place] has returned: the value in the list, or "other".
 func word[T ~string](list []T, at int) string {
 	if at < len(list) {
 		return string(list[at])

@@ -18,10 +18,10 @@ import (
 // one request, so it lasts at most header + answer.
 type metricsLimits struct {
 	header      time.Duration // from the beginning of the connection until the request is complete
-	answer      time.Duration // from then on, until the client has received the answer
+	answer      time.Duration // from the complete request until the client has received the answer
 	grace       time.Duration // how long answers under way may continue when the server shuts down
-	headerBytes int           // length of a request's header; net/http adds 4096
-	connections int           // maximum number of open connections; further ones are closed at once
+	headerBytes int           // maximum length of a request's header, to which net/http adds 4096
+	connections int           // maximum number of open connections; further connections are closed at once
 }
 
 // metricsDefaults holds limits that are enough for one or two scrapers on a working network, at
@@ -113,7 +113,7 @@ func (s *Server) run() {
 	}
 }
 
-// count closes a new connection if there are too many.
+// count counts the open connections, and closes a new connection if too many are open.
 func (s *Server) count(c net.Conn, state http.ConnState) {
 	switch state {
 	case http.StateNew:

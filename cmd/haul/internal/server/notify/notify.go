@@ -44,8 +44,8 @@ func (s *Settings) Check(when func(wrong bool, setting failure.Flag, format stri
 	when(s.AuditHash != "" && !s.Wanted(), "audit-hash", "%s goes with %s or %s: without them nobody learns of the hashes", failure.Flag("audit-hash"), failure.Flag("audit"), failure.Flag("hook"))
 }
 
-// HideProcess prevents the programs of hooks from reading the secrets of this process. They run as
-// the same user, so they could do that otherwise.
+// HideProcess prevents the programs of hooks from reading the secrets of this process. Otherwise
+// they could read its memory, because they run as the same user.
 func (s *Settings) HideProcess() error {
 	if len(s.Hooks) == 0 {
 		return nil
@@ -80,7 +80,7 @@ func (s *Settings) Secrets() (all []userroots.Secret) {
 	return all
 }
 
-// Announce prints what the server does when clients have done something.
+// Announce prints the file of the audit log, and what each hook does.
 func (s *Settings) Announce(say func(format string, args ...any)) {
 	if s.Audit != "" {
 		say("audit log: %s", s.Audit)
@@ -90,19 +90,19 @@ func (s *Settings) Announce(say func(format string, args ...any)) {
 	}
 }
 
-// SandboxPaths adds the parts of the file system that are still needed after Open.
+// SandboxPaths adds the directory of the audit log.
 func (s *Settings) SandboxPaths(c *privilege.Confinement) {
 	if s.Audit != "" {
 		c.Logs = append(c.Logs, filepath.Dir(s.Audit))
 	}
 }
 
-// mostKept is the maximum number of uploads that stay open until they are hashed. They may not use
-// more than a sixteenth of the descriptors either. Further uploads are hashed by name, if they
-// still have their names.
+// mostKept is the maximum number of uploads that stay open until they are hashed. These uploads may
+// also not use more than a sixteenth of the descriptors. Further uploads are opened again by their
+// names, if the names still lead to them.
 const mostKept = 1024
 
-// A Notifier passes on reports about what clients do.
+// A Notifier passes reports about what clients do to the audit log and the hooks.
 type Notifier struct {
 	// Report receives the reports of the protocols; nil if there are no hooks and no audit log.
 	Report *activity.Reporter

@@ -18,10 +18,10 @@ import (
 // FailedConns logs connections that fail before their first request.
 type FailedConns struct {
 	linequeue.RateLimited
-	Proxies failure.Flag // the setting that lists the proxies, which advice in the log names
+	Proxies failure.Flag // the setting that lists the proxies; the advice in the log names it
 }
 
-// These causes concern PROXY headers.
+// These are the causes of failures that concern PROXY headers.
 const (
 	noHeader    = "no PROXY header"
 	badHeader   = "the PROXY header is not right"
@@ -63,7 +63,7 @@ func LooksLikeProxy(head [5]byte) bool {
 	return string(head[:]) == "PROXY" || string(head[:]) == "\r\n\r\n\x00"
 }
 
-// A connection may fail for these causes before its first request.
+// These are the other causes for which a connection may fail before its first request.
 const (
 	PlainHTTP  = "HTTP without TLS"
 	distrusted = "the client does not trust the certificate"
@@ -85,7 +85,7 @@ var adviceOn = map[string]string{
 }
 
 // causeOf returns the reason why a handshake failed, and the level for the log. Some failures are
-// not warnings, because on the internet they happen all the time.
+// not logged as warnings, because on the internet they happen all the time.
 func causeOf(err error) (slog.Level, string) {
 	record, isRecord := errors.AsType[tls.RecordHeaderError](err)
 	remote, isRemote := errors.AsType[*net.OpError](err)

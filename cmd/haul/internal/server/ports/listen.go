@@ -16,11 +16,11 @@ import (
 	"github.com/haul-project/haul/tftp"
 )
 
-// listenAdvice is the advice about the address of each service.
+// listenAdvice maps the name of each service to texts for the advice about its address.
 var listenAdvice = map[string]struct {
 	free  string // an address that needs no privileges
 	rival string // the server that most often uses the port
-	all   string // another kind of address that the administrator could choose
+	all   string // a hint at an address that the administrator could choose instead
 }{
 	handover.TFTP:    {free: ":6969"},
 	handover.SFTP:    {free: ":2022", rival: " (on 22 most often sshd)"},
@@ -31,8 +31,8 @@ var listenAdvice = map[string]struct {
 }
 
 // ListenError adds advice for the administrator to an error from opening a port. name is the name
-// of the service, and of the setting for its addresses. rival is the address of a socket of this
-// server itself that has the port since before a reload, or nil if there is no such socket.
+// of the service, and of the setting for its addresses. If the predecessor in a reload uses the
+// same port for another address, rival is that address; otherwise it is nil.
 func ListenError(name string, err error, rival net.Addr) error {
 	if advice := adviceFor(name, err, rival); advice != nil {
 		err = failure.Text("%w: %w", err, advice)
@@ -44,7 +44,7 @@ func ListenError(name string, err error, rival net.Addr) error {
 }
 
 // adviceFor returns the advice for an error: what the administrator can do about it. It returns nil
-// if nothing is known.
+// if there is no advice for the error.
 func adviceFor(name string, err error, rival net.Addr) error {
 	setting, of := failure.Flag(name), listenAdvice[name]
 	switch {
@@ -69,12 +69,12 @@ type Fallback struct {
 	Name  string   // name of the service
 	Asked []string // the addresses that the service cannot get
 	Other string   // the address to use instead; "" if no other address is known
-	Rival net.Addr // the address of this server's own socket that has the port of one of Asked; otherwise nil
+	Rival net.Addr // the address of a socket of the predecessor that has the port of one of Asked; nil without such a socket
 }
 
-// After returns the other address, and prints that it is used, if err says that this process may
-// not use the port, or that another server uses it. In all other cases it returns nil, also if this
-// server itself uses the port.
+// After returns the address Other, and prints that it is used, if err says that this process may
+// not use the port of Asked, or that another server uses the port. In all other cases it returns
+// nil, even if the port is in use, but by the predecessor.
 func (f Fallback) After(err error, env *service.Env) []string {
 	why, advice := "", ""
 	switch {
@@ -121,7 +121,7 @@ func Listen(ctx context.Context, cfg *settings.Config, passed *handover.Inherite
 			sockets, asked = append(sockets, p.Socket), append(asked, p.Addr)
 		}
 	}
-	return sockets, asked, err // even after an error, the service closes the sockets
+	return sockets, asked, err // the caller closes the sockets, even after an error
 }
 
 // congestionError turns an error about the congestion control into an error that names its setting.

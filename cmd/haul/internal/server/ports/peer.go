@@ -35,8 +35,8 @@ func Peer(a net.Addr) string {
 	return a.String()
 }
 
-// ShownAddr returns the address of a server as text, and the address at which this machine reaches
-// the server. asked is the configured address.
+// ShownAddr returns the address of a listening socket as text for people, and an IP address at
+// which this machine itself reaches the socket. asked is the configured address.
 func ShownAddr(a netip.AddrPort, asked string) (shown string, host netip.Addr) {
 	// "[::]" usually accepts both address families, but not if the configured address names IPv6.
 	only6 := strings.HasPrefix(asked, "[")

@@ -15,7 +15,7 @@ import (
 // notAllowed is the cause of connections that --allow and --deny refuse.
 const notAllowed = "--allow and --deny"
 
-// reasonOf maps causes to the reasons that the metrics use.
+// reasonOf maps the causes in the log to the reasons in the metrics.
 var reasonOf = map[string]meter.Reason{
 	notAllowed:                          meter.Denied,
 	string(penalty.Penalized):           meter.Rate,
@@ -28,7 +28,7 @@ var reasonOf = map[string]meter.Reason{
 // RefusedConns logs and counts refused connections.
 type RefusedConns struct {
 	linequeue.RateLimited
-	registry *meter.Registry // counts the connections; may be nil
+	registry *meter.Registry // counts the refused connections; may be nil
 	protocol meter.Protocol
 }
 
@@ -37,7 +37,7 @@ func NewRefusedConns(log *linequeue.Log, counts *meter.Registry, protocol meter.
 	return RefusedConns{RateLimited: linequeue.RateLimited{Log: log, Message: string(protocol) + ": connections turned away"}, registry: counts, protocol: protocol}
 }
 
-// Add logs and counts a connection.
+// Add logs and counts a refused connection.
 func (t *RefusedConns) Add(from net.Addr, cause string, more ...slog.Attr) {
 	t.registry.Refuse(t.protocol, reasonOf[cause], 1)
 	t.RateLimited.Count(slog.LevelWarn, cause, Peer(from), more...)
