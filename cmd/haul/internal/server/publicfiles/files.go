@@ -30,7 +30,7 @@ type Files struct {
 	sources *source.Set
 
 	Site          *site.Site // combines the directories and the rules
-	reads, writes []string   // absolute paths of the directories to read from and to write to
+	reads, writes []string   // absolute paths of the directories that clients read from, and write to
 	roots         []*os.Root
 	uploads       []*localdir.Dir
 	small         *localdir.SmallFiles // keeps small files open for the next reader; may be nil
@@ -79,7 +79,8 @@ func (s *Files) openRoots() error {
 	return s.readRules()
 }
 
-// separate returns an error if the upload directory contains served files.
+// separate returns an error if the upload directory overlaps with a directory from which files are
+// served.
 func separate(cfg *settings.Config) error {
 	if cfg.Files.UploadDir == "" {
 		return nil
@@ -180,7 +181,8 @@ func (s *Files) openTree(dir string, writable bool) (store.Tree, error) {
 	return s.shown(files), nil
 }
 
-// shown restricts a directory to the files that clients may see.
+// shown returns a view of a directory without temporary files and, unless the setting Hidden is
+// set, without names that begin with a dot: see [store.Visible].
 func (s *Files) shown(files store.Tree) store.Tree {
 	if s.cfg.Files.Hidden {
 		return store.Finished(files)
@@ -218,7 +220,7 @@ func (s *Files) openDir(dir string, writable bool) (*localdir.Dir, error) {
 	return files, nil
 }
 
-// SandboxPaths adds the directories.
+// SandboxPaths adds the directories that clients read from and write to.
 func (s *Files) SandboxPaths(c *privilege.Confinement) {
 	c.Read = append(c.Read, s.reads...)
 	c.Write = append(c.Write, s.writes...)

@@ -59,7 +59,7 @@ func announceAccess(cfg *settings.Config, say func(format string, args ...any)) 
 	}
 }
 
-// mayWrite maps each policy to the end of a sentence that begins with "everybody may read".
+// mayWrite maps each upload policy to the end of a sentence that begins with "everybody may read".
 var mayWrite = map[site.Policy]string{
 	site.UploadNone:      ", and nobody may write (--upload create lets all add files)",
 	site.UploadCreate:    " and add files",

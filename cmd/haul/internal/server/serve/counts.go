@@ -11,7 +11,7 @@ import (
 )
 
 // newCounts returns the registry for all transfers, and the board of the status page. The registry
-// is nil if nothing reads it, and the board is nil if there is no status page.
+// is nil if nothing reads its counts, and the board is nil if there is no status page.
 func newCounts(cfg *settings.Config, report *activity.Reporter) (*meter.Registry, *status.Board) {
 	if cfg.Metrics == "" && cfg.Status.Listen == "" && !cfg.Notify.Wanted() {
 		return nil, nil
@@ -22,7 +22,7 @@ func newCounts(cfg *settings.Config, report *activity.Reporter) (*meter.Registry
 	}
 	for _, name := range services(cfg) {
 		if name != handover.Boot { // the boot service does not transfer files
-			// Packages handover and meter use the same names.
+			// A service has the same name in package handover as its protocol has in package meter.
 			c.Protocols = append(c.Protocols, meter.Protocol(name))
 		}
 	}

@@ -9,9 +9,9 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/tftp/trace"
 )
 
-// DryRun does the same as [Run] up to the opening of sockets, and writes what Run would serve. It
-// creates no files: neither host keys nor packet recordings. With Boot.Advise it writes only the
-// advice.
+// DryRun does the same as [Run], but stops before it opens sockets, and writes what Run would
+// serve. It creates no files: neither host keys nor packet recordings. With Boot.Advise it writes
+// only the advice.
 func DryRun(cfg settings.Config, out io.Writer) error {
 	if err := cfg.Check(); err != nil {
 		return err

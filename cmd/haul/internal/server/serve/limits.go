@@ -11,15 +11,16 @@ import (
 	"github.com/haul-project/haul/store/cache"
 )
 
-// Each call to a disk that hangs occupies a thread. An SFTP session and an HTTP request each make
-// at most one such call at a time. The Go runtime aborts a process that has more than 10,000
-// threads, unless the limit is raised.
+// These constants bound the number of threads. Each call to a disk that hangs occupies a thread. An
+// SFTP session and an HTTP request each make at most one such call at a time. The Go runtime aborts
+// a process that has more than 10,000 threads, unless the limit is raised.
 const (
 	usualThreads = 10_000
-	spareThreads = 1000 // for everything other than sessions and requests
+	spareThreads = 1000 // threads for everything other than SFTP sessions and HTTP requests
 )
 
-// boundThreads sets the limit on threads.
+// boundThreads raises the limit on threads, if sessions and requests may need more threads than
+// usual.
 func boundThreads(cfg *settings.Config) {
 	threads := spareThreads
 	if cfg.ServesSFTP() {
@@ -31,7 +32,7 @@ func boundThreads(cfg *settings.Config) {
 	debug.SetMaxThreads(max(usualThreads, threads))
 }
 
-// fixedMemory is the memory that every server needs, in bytes.
+// fixedMemory is the memory that every server needs, in bytes, whatever services it has.
 const fixedMemory = 24 << 20
 
 // heapGrowth is the growth of the heap of an SFTP or HTTP server between two garbage collections,

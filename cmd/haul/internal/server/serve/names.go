@@ -5,7 +5,7 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/server/settings"
 )
 
-// services returns the names of the services.
+// services returns the names of the services that the settings turn on.
 func services(cfg *settings.Config) (names []string) {
 	for _, s := range []struct {
 		name   string

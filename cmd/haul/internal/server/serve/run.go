@@ -67,7 +67,7 @@ type protocol interface {
 	Close()
 }
 
-// A server holds the parts of a server, while it is set up and while it runs.
+// A server holds the services and other parts of "haul serve".
 type server struct {
 	cfg      settings.Config
 	env      service.Env
@@ -77,7 +77,7 @@ type server struct {
 	// clients.
 	boot  *bootd.Service
 	admin *admin.Server
-	board *status.Board // nil without a status page
+	board *status.Board // the content of the status page; nil if there is no status page
 }
 
 // newServer returns a server that writes its messages and the log to out.
@@ -124,8 +124,8 @@ func (s *server) start(ctx context.Context, requests *handover.Requests) error {
 	if err := cfg.Notify.HideProcess(); err != nil {
 		return err
 	}
-	// This is a copy, because the calls below remove variables that are meant for this process
-	// only.
+	// Copy the environment now, because the calls below remove the variables that are meant only
+	// for this process.
 	environ := os.Environ()
 	env.Notifier = cfg.Notify.New()
 	env.Counts, s.board = newCounts(cfg, env.Notifier.Report)
@@ -335,10 +335,11 @@ func (s *server) serve(ctx context.Context, m *handover.Manager, restart *handov
 	defer unwatch()
 	restart.Sockets = func() ([]handover.Socket, error) { return s.sockets() }
 	restart.HandOver = func(pid int) {
-		// The manager must know about the successor before the successor reports to it.
+		// The service manager must know about the successor before the successor reports to the
+		// manager.
 		unwatch()
 		if restart.Spawner.IsInit() {
-			return // process 1 remains the service
+			return // process 1 remains the main process of the service
 		}
 		if err := m.SucceededBy(pid); err != nil {
 			log.Warn("service manager", "error", err)
@@ -376,7 +377,7 @@ func (s *server) serve(ctx context.Context, m *handover.Manager, restart *handov
 	}
 	served.Wait()
 	end()
-	reported.Wait() // otherwise the process might exit before the last report
+	reported.Wait() // otherwise the process might exit before its last reports are sent
 	return errors.Join(errs...)
 }
 
@@ -395,14 +396,14 @@ func startSpawner(cfg *settings.Config, env []string) (*handover.Spawner, error)
 	return s, nil
 }
 
-// A signalError is a cause for which a context was cancelled. It names a signal.
+// A signalError is the cause with which a signal cancels a context.
 type signalError interface {
 	error
 	Signal() os.Signal
 }
 
-// logSignal logs the signal that cancels ctx. It returns a function that waits until the line is
-// written.
+// logSignal logs the signal that cancels ctx. It returns a function that waits until the signal is
+// logged.
 func logSignal(ctx context.Context, log *slog.Logger, grace time.Duration) (wait func()) {
 	logged := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
@@ -419,7 +420,7 @@ func logSignal(ctx context.Context, log *slog.Logger, grace time.Duration) (wait
 	}
 }
 
-// sockets returns the sockets for a successor.
+// sockets returns duplicates of all sockets, for a successor.
 func (s *server) sockets() (all []handover.Socket, err error) {
 	for _, p := range s.services {
 		some, failed := p.Sockets()

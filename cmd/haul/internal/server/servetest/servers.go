@@ -49,7 +49,8 @@ func SFTP(t testing.TB, s *sftp.Server) (addr string) {
 	return l.Addr().String()
 }
 
-// runUntilEnd runs a server, and stops it when the test ends.
+// runUntilEnd runs a server until the test ends. Then it stops the server, and checks that it
+// returned no error.
 func runUntilEnd(t testing.TB, stop context.CancelFunc, serve func() error) {
 	ended := make(chan error, 1)
 	go func() { ended <- serve() }()

@@ -17,8 +17,8 @@ import (
 // that long.
 const Patience = time.Minute
 
-// Eventually waits until the function `is` returns true. what describes that condition, for the
-// failure.
+// Eventually waits until the function `is` returns true. If that takes longer than Patience, the
+// test fails with a message that contains `what`, a description of the condition.
 func Eventually(t *testing.T, what string, is func() bool) {
 	t.Helper()
 	pause := time.Millisecond
@@ -66,7 +66,7 @@ func WantFile(t *testing.T, path, content string) {
 	}
 }
 
-// A Buffer may be written to and read from at the same time.
+// A Buffer collects written data. Several goroutines may write and read it at the same time.
 type Buffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -79,7 +79,7 @@ func (l *Buffer) Write(p []byte) (int, error) {
 	return l.b.Write(p)
 }
 
-// String returns what has been written.
+// String returns the data that has been written so far.
 func (l *Buffer) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()

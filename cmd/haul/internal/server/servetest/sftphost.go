@@ -31,10 +31,10 @@ type SFTPHost struct {
 	config  *ssh.ServerConfig
 
 	mu   sync.Mutex
-	stop func() // nil while it is stopped; guarded by mu
+	stop func() // stops the server; nil while it is stopped; guarded by mu
 }
 
-// NewSFTPHost starts a server. Everybody who has the key in Home gets the account a.
+// NewSFTPHost starts a server. Clients that log in with the key in Home get the account a.
 func NewSFTPHost(t testing.TB, a sftp.Account) *SFTPHost {
 	t.Helper()
 	h := &SFTPHost{Home: t.TempDir(), t: t, account: a}
@@ -103,7 +103,7 @@ func (h *SFTPHost) Start() {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		_ = s.Serve(ctx, l) // returns nil after Stop; a failed Accept or a hanging store shows in the test itself
+		_ = s.Serve(ctx, l) // the error is nil after Stop, and any other error makes the test itself fail
 	}()
 	h.stop = func() {
 		cancel()

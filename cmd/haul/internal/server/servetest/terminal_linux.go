@@ -8,9 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// OpenTerminal opens a terminal. The master stands for the person at it: text that the test writes
-// to the master counts as typed, and output on the terminal can be read from the master. Both sides
-// are closed when the test ends.
+// OpenTerminal opens a terminal. The master side stands for a person at the terminal: text that the
+// test writes to the master counts as typed, and output on the terminal can be read from the
+// master. Both sides are closed when the test ends.
 func OpenTerminal(t *testing.T) (master, slave *os.File) {
 	t.Helper()
 	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)

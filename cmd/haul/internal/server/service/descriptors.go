@@ -10,8 +10,8 @@ import (
 // sockets, directories, files that are being opened, and metrics.
 const SpareDescriptors = 128
 
-// SmallFiles is how many small files TFTP and HTTP each keep open for the next reader. They may not
-// use more than an eighth of the service's descriptors either.
+// SmallFiles is how many small files TFTP and HTTP each keep open for the next reader. These files
+// may also not use more than an eighth of the descriptors of the service.
 const SmallFiles = 256
 
 // FewFiles decides when a service logs that the number of descriptors limits its open files. If the
@@ -19,7 +19,8 @@ const SmallFiles = 256
 // asks for more files.
 const FewFiles = 1000
 
-// Share returns each service's share of the descriptors of the process.
+// Share returns how many of the process's descriptors each service may use, if the process may have
+// `limit`.
 func Share(cfg *settings.Config, limit int) int {
 	n := 0
 	for _, served := range []bool{cfg.ServesTFTP(), cfg.ServesSFTP(), cfg.ServesHTTP()} {
@@ -30,7 +31,7 @@ func Share(cfg *settings.Config, limit int) int {
 	return limit / n
 }
 
-// Existing returns the paths that exist.
+// Existing returns those of the paths at which a file or directory exists.
 func Existing(paths []string) (there []string) {
 	for _, path := range paths {
 		if _, err := os.Stat(path); err == nil {

@@ -18,7 +18,7 @@ import (
 
 // An Env holds the data that all services of a server share. Package serve creates it.
 type Env struct {
-	Out  io.Writer // receives the messages that are not part of the log
+	Out  io.Writer // receives the messages that are not part of the log, such as the server's addresses
 	JSON bool      // the messages to Out are lines of JSON, as is the log
 	Log  *slog.Logger
 

@@ -23,8 +23,8 @@ func WarnUnwritable(protocol string, dirs []string, say SayFunc) {
 // sweepEvery is the time between two searches for leftovers of interrupted uploads.
 const sweepEvery = 24 * time.Hour
 
-// SweepOften calls sweep at once and then every sweepEvery, until ctx ends. One sweep at the start
-// would not be enough, because resumable uploads are kept for some time.
+// SweepOften calls sweep at once and then every sweepEvery, until ctx ends. A single sweep at the
+// start would not be enough, because it leaves recent resumable uploads in place.
 func SweepOften(ctx context.Context, say SayFunc, sweep func() (removed int, err error)) {
 	for {
 		n, err := sweep()

@@ -20,7 +20,7 @@ import (
 // A flag is the name of a setting, for messages.
 type flag = failure.Flag
 
-// mistakes holds the mistakes in a configuration.
+// mistakes collects the mistakes that Check finds in a configuration.
 type mistakes []error
 
 // add adds a mistake in a setting; setting is "" if the mistake is in no particular setting.
@@ -40,7 +40,7 @@ func (m *mistakes) between(setting flag, n, least, most int) {
 	m.when(n < least || n > most, setting, "%s %d: it is %d to %d", setting, n, least, most)
 }
 
-// rate adds a mistake if a rate, in bytes a second, is out of its bounds.
+// rate adds a mistake if a rate is out of its bounds. The rate is in bytes a second.
 func (m *mistakes) rate(setting flag, rate int64) {
 	m.when(rate != 0 && (rate < leastRate || rate > mostRate), setting, "%s %s: it is 0 for no limit, or %s to %s a second",
 		setting, console.FormatSize(rate), console.FormatSize(leastRate), console.FormatSize(mostRate))
@@ -134,7 +134,7 @@ func (cfg *Config) checkNumbers(m *mistakes) {
 	m.between("http-conns-per-source", cfg.HTTP.MaxConnsPerSource, 0, mostConns)
 	m.when(cfg.Trace.HexBytes < 0 || cfg.Trace.HexBytes > trace.MaxDatagram, "trace-hex", "%s %d: it is 0 to %d bytes", flag("trace-hex"), cfg.Trace.HexBytes, trace.MaxDatagram)
 	m.when(cfg.Trace.HexBytes > 0 && !cfg.Trace.Text, "trace-hex", "%s needs %s: it shows the bytes of the packets that %s shows", flag("trace-hex"), flag("trace"), flag("trace"))
-	if t.WindowSize == 0 { // check this here, because Options would replace 0 with a default
+	if t.WindowSize == 0 { // check for 0 here, because Options would replace it with a default
 		m.add("windowsize", "%s 0: it is 1 to 65535 blocks", flag("windowsize"))
 	} else if err := (transfer.Options{BlockSize: t.BlockSize, Window: t.WindowSize}).Check(); err != nil {
 		// The error begins with the name of the option, which is also the name of the setting.
@@ -183,7 +183,7 @@ func (cfg *TFTP) check(m *mistakes) {
 	m.when(cfg.MTU > MaxMTU || cfg.MTU < MinMTU && cfg.MTU != 0 && cfg.MTU != -1, "mtu", "%s %d: %w", flag("mtu"), cfg.MTU, ErrMTU)
 }
 
-// ports returns the range of ports in the syntax of the flag.
+// ports returns the range of ports in the syntax of the flag --ports.
 func (cfg *TFTP) ports() string {
 	if cfg.FirstPort == cfg.LastPort {
 		return fmt.Sprint(cfg.FirstPort)

@@ -31,7 +31,7 @@ type Config struct {
 	// TFTP, and HTTP without users, search them in order. Users who log in get the first directory.
 	Dirs []string
 
-	Cache source.Caching // keeps data that was read from upstreams
+	Cache source.Caching // says how data that was read from upstreams is kept on disk
 
 	TFTP  TFTP
 	SFTP  SFTP
@@ -94,13 +94,13 @@ type Config struct {
 // Files holds the rules for clients that do not log in, by TFTP and HTTP.
 type Files struct {
 	Roots     []Root         // directories for some clients; the first match applies
-	PerClient site.PerClient // says whether each client gets its own directory below the others
+	PerClient site.PerClient // says whether each client gets its own directory below these directories
 	// Shared, with PerClient, means that a file missing in a client's own directory is read from
 	// the directory above it.
 	Shared   bool
 	Map      string      // the file of rules that rewrite names
 	FoldCase bool        // names match files in any case
-	Hidden   bool        // also serves and accepts names that begin with a dot
+	Hidden   bool        // names that begin with a dot are served and accepted too
 	Access   []site.Rule // which clients may read or write which files; the first match applies
 
 	// Upload lets clients write files; by default they may not. UploadDir is the directory for
@@ -114,7 +114,7 @@ type Files struct {
 	MaxUpload int64
 }
 
-// A Root is a directory that only some clients get.
+// A Root is a directory that is served only to the clients that fit For.
 type Root struct {
 	For site.Match
 	Dir string
@@ -123,7 +123,8 @@ type Root struct {
 // TFTP holds the settings of TFTP.
 type TFTP struct {
 	// Listen lists the addresses; the default is ":69". Fallback is used in place of them if the
-	// process is not permitted to use them; "" means that there is no fallback.
+	// process is not permitted to use their ports, or if another server uses them; "" means that
+	// there is no fallback.
 	Listen   []string
 	Fallback string
 
@@ -177,10 +178,10 @@ type SFTP struct {
 	// server uses a new key for this run, and keeps it in memory only.
 	HostKeys string
 
-	Rate     int64 // limits all users together, in each direction; 0 means no limit
-	MaxConns int   // maximum number of connections, 1 to 65,536; the default is 1024
-	// MaxConnsPerSource is the maximum for one address (IPv6: one /64), 1 to 65,536; the default is
-	// penalty.DefaultMaxConnsPerSource.
+	Rate     int64 // limits all users together, in bytes a second for each direction; 0 means no limit
+	MaxConns int   // maximum number of connections, 1 to 65,536; the default is DefaultSFTPConns
+	// MaxConnsPerSource is the maximum number of connections from one address (IPv6: one /64), 1 to
+	// 65,536; the default is penalty.DefaultMaxConnsPerSource.
 	MaxConnsPerSource int
 
 	// Connections from the networks of Proxies begin with a PROXY header. With UnixProxies, so do
@@ -200,8 +201,8 @@ const NoHostKeys = "none"
 // HTTP holds the settings of HTTP and HTTPS.
 type HTTP struct {
 	Listen []string // the addresses of HTTP; the default is ":80"
-	// Fallback is the address to use if the process may not use those of Listen; "" means that
-	// there is no fallback.
+	// Fallback is used in place of Listen if the process is not permitted to use the ports, or if
+	// another server uses them; "" means that there is no fallback.
 	Fallback  string
 	ListenTLS []string // the addresses of HTTPS; none by default
 
@@ -209,7 +210,7 @@ type HTTP struct {
 	// is Cert by default. Without Cert, HTTPS uses a self-signed certificate.
 	Cert, Key string
 
-	Listing bool // a directory is answered with a list of its entries
+	Listing bool // a request for a directory is answered with a list of its entries
 	// Index is the file that is served for a directory, if it exists. The default is index.html; ""
 	// means no file.
 	Index         string
@@ -221,9 +222,9 @@ type HTTP struct {
 	PlainPasswords bool
 	Exempt         []netip.Prefix // networks that are never locked out for wrong passwords
 
-	Rate int64 // limits all of HTTP together, in each direction; 0 means no limit
-	// RatePerSource limits one address (IPv6: one /64), in each direction. It applies only without
-	// Users; 0 means no limit.
+	Rate int64 // limits all clients together, in bytes a second for each direction; 0 means no limit
+	// RatePerSource limits one address (IPv6: one /64), in bytes a second for each direction. It
+	// applies only without Users; 0 means no limit.
 	RatePerSource int64
 	// MaxConnsPerSource limits the connections to a port from one address (IPv6: one /64), up to
 	// 65,536. 0 means half of the connections that the port may have.
@@ -243,11 +244,11 @@ type Status struct {
 
 	Users     string   // the users file for logins to the page; "" means that everybody may see the page
 	Cert, Key string   // the certificate and its key, as for HTTPS
-	Hosts     []string // without Users: names by which browsers may reach the page
-	Profiles  bool     // the page also offers profiles of the process
+	Hosts     []string // only without Users: the host names by which browsers may reach the page
+	Profiles  bool     // the server of the page also offers profiles of the process
 }
 
-// DefaultSFTPConns is the default of [SFTP.MaxConns].
+// DefaultSFTPConns is the default of [SFTP.MaxConns], in connections.
 const DefaultSFTPConns = 1024
 
 // Default returns the settings of "haul serve" without flags: TFTP and HTTP, read-only.

@@ -26,8 +26,9 @@ func DefaultUsersFile() (string, error) {
 }
 
 // StateDir returns the default directory of host keys and certificates. If the system has no such
-// directory, the error asks for a value of setting: what describes the content of the directory,
-// and value is a placeholder for the value, such as DIR.
+// directory, the error asks the administrator to set `setting`. For that message, `what` describes
+// the content of the directory, and `value` is a placeholder for the value of the setting, such as
+// DIR.
 func StateDir(setting failure.Flag, what, value string) (string, error) {
 	dir, err := ownDir("STATE_DIRECTORY", "/var/lib/haul", "XDG_STATE_HOME", ".local/state")
 	if err != nil {
@@ -36,9 +37,9 @@ func StateDir(setting failure.Flag, what, value string) (string, error) {
 	return dir, nil
 }
 
-// ownDir returns a directory for haul: the first directory that systemd passes in a variable
-// (systemd.exec(5)), else the directory for root, or else the directory of the XDG base directory
-// specification.
+// ownDir returns a directory for haul: the first directory in the variable `systemd`
+// (systemd.exec(5)), or otherwise `root` if this process runs as root, or otherwise the directory
+// of the XDG base directory specification.
 func ownDir(systemd, root, xdg, below string) (string, error) {
 	if first, _, _ := strings.Cut(os.Getenv(systemd), ":"); first != "" {
 		return first, nil
