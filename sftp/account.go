@@ -16,8 +16,8 @@ type Account struct {
 	User string
 
 	Tree store.Tree // the files; the user sees the root of the tree as /
-	// Dir is the directory in which a login starts, slash-separated and relative to the root of
-	// Tree; "" means the root.
+	// Dir is the directory in which the user starts after the login, slash-separated and relative
+	// to the root of Tree; "" means the root.
 	Dir    string
 	Access users.Access // the user's rights; the zero value means full access
 	Rate   int64        // bytes a second each way; 0 means no limit
@@ -37,9 +37,9 @@ type Account struct {
 	// existed before the connection. See [store.CreateOnly].
 	CreateOnly bool
 
-	// Refused lists the names of requests that the server answers with PERMISSION_DENIED, such as
-	// those that [Requests] returns. An unknown name makes the login fail. Refused extensions are
-	// not announced.
+	// Refused lists the requests that the server answers with PERMISSION_DENIED, by the names that
+	// [Requests] returns. An unknown name makes the login fail. Refused extensions are not
+	// announced.
 	Refused []string
 
 	// Hidden makes uploads invisible until they are complete. It applies to a file that the client
@@ -50,15 +50,15 @@ type Account struct {
 	// does a copy-data request that copies a whole file to it.
 	Hidden bool
 
-	// Life, if set, closes the connection when it is cancelled. Its cause becomes the error of the
-	// connection and of the files that are still open.
+	// Life, if set, is a context whose end closes the connection. The cause of that context becomes
+	// the error of the connection and of the files that are still open.
 	Life context.Context
 
 	// Close, if set, is called when the connection is closed.
 	Close func()
 }
 
-// check returns an error if the account is not valid.
+// check returns an error if the account has no Tree, or if Refused lists an unknown name.
 func (a *Account) check() error {
 	if a == nil || a.Tree == nil {
 		return errors.New("the account has no files")

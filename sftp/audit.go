@@ -12,22 +12,23 @@ import (
 )
 
 const (
-	// maxRefusals is how many refusals are reported for one connection. A refused Operation that
-	// only reads counts as a refusal too.
+	// maxRefusals is the largest number of refusals that are reported for one connection. Failed
+	// requests that only read count too; they are reported as an [Operation].
 	maxRefusals = 32
 
 	// maxRefusal is the length, in bytes, to which a reported string from the client is cut.
 	maxRefusal = 200
 )
 
-// mayReport counts a refusal. It returns whether to report this one, and whether it is the last one
-// that is reported.
+// mayReport counts a refusal. It returns whether to report this refusal, and whether it is the last
+// one that is reported for the connection.
 func (c *userConn) mayReport() (report, last bool) {
 	n := c.refusals.Add(1)
 	return n <= maxRefusals, n == maxRefusals
 }
 
-// refused reports an SSH request that the server refused.
+// refused calls the Refused hook for an SSH request that the server refused. The arguments become
+// the fields What and Detail of the [Refusal].
 func (c *userConn) refused(what, detail string) {
 	if c.server.Refused == nil {
 		return
@@ -40,8 +41,8 @@ func (c *userConn) refused(what, detail string) {
 	}
 }
 
-// looked reports a request that only reads, such as a stat, if err says that it was forbidden or
-// that the files are unavailable. It returns err.
+// looked calls the Audit hook for a request that only reads, such as a stat, if err says that the
+// request was forbidden or that the files are unavailable. It returns err.
 func (c *userConn) looked(what, name string, err error) error {
 	if !errors.Is(err, fs.ErrPermission) && !errors.Is(err, store.ErrUnavailable) || c.server.Audit == nil {
 		return err
@@ -52,7 +53,8 @@ func (c *userConn) looked(what, name string, err error) error {
 	return err
 }
 
-// audit calls the Audit hook for an operation that ended with err. It returns err.
+// audit calls the Audit hook for an operation whose result is err, or nil if the operation
+// succeeded. It returns err.
 func (c *userConn) audit(what, name, to string, err error) error {
 	if c.server.Audit != nil {
 		c.server.Audit(&Operation{Conn: c.info, What: what, Name: shown(name), To: to, Err: err})
@@ -60,8 +62,8 @@ func (c *userConn) audit(what, name, to string, err error) error {
 	return err
 }
 
-// addressIn returns the address in a request to forward or to open a forwarded channel (RFC 4254,
-// section 7), or "" if the request has no address.
+// addressIn returns the host and the port in a request to forward a port or to open a forwarded
+// channel (RFC 4254, section 7), or "" if the request has none.
 func addressIn(b []byte) string {
 	var m struct {
 		Host string

@@ -11,7 +11,8 @@ import (
 
 const subsystem = "sftp"
 
-// accept accepts or refuses a channel that the peer opens.
+// accept accepts a session channel that the peer opens, and serves it on a new goroutine. It
+// refuses channels of other types, and sessions beyond the limit.
 func (c *serverConn) accept(nc ssh.NewChannel) {
 	switch {
 	case nc.ChannelType() != "session":
@@ -36,8 +37,8 @@ func (c *serverConn) accept(nc ssh.NewChannel) {
 	})
 }
 
-// serveChannel serves the first request on a channel that asks for SFTP or for hashes, and refuses
-// all others, until the peer closes the channel.
+// serveChannel handles the requests on a channel until the peer closes it. It serves the first
+// request for SFTP or for hashes, and refuses all other requests.
 func (c *serverConn) serveChannel(ch ssh.Channel, requests <-chan *ssh.Request) {
 	ctx, cancel := context.WithCancel(c.ctx)
 	defer cancel()

@@ -44,7 +44,8 @@ var (
 	}
 )
 
-// prepared returns a copy of a configuration with its empty fields filled in.
+// prepared returns a copy of a configuration. If the version or a list of algorithms is empty, the
+// copy has the server's default.
 func prepared(c *ssh.ServerConfig) *ssh.ServerConfig {
 	d := *c
 	if len(d.KeyExchanges) == 0 {
@@ -66,8 +67,8 @@ func prepared(c *ssh.ServerConfig) *ssh.ServerConfig {
 }
 
 // checkHostKey returns an error if the server has signed with SHA-1 to prove its identity. x/crypto
-// lets clients choose SHA-1 for RSA keys and certificates of RSA keys, unless the signer is
-// limited.
+// lets clients choose SHA-1 for RSA keys and certificates of RSA keys, unless the signer is limited
+// to other algorithms.
 func checkHostKey(m ssh.ConnMetadata) error {
 	c, ok := m.(ssh.AlgorithmsConnMetadata)
 	if !ok {

@@ -21,7 +21,7 @@ import (
 )
 
 // maxWait is how long the server waits for x/crypto to close a connection. Usually that takes
-// milliseconds, or the time for which Close of the connection lingers.
+// milliseconds, or [sshconn.Linger] if unsent data remains.
 const maxWait = sshconn.Linger + 4*time.Second
 
 // A serverConn is one SSH connection of a server.
@@ -49,7 +49,7 @@ func newServerConn(s *Server, ctx context.Context, nc net.Conn, visit *penalty.V
 	return c
 }
 
-// serve serves the connection until it is closed. After the context soft ends, the connection may
+// serve serves the connection until it is closed. After the context `soft` ends, the connection may
 // only finish its work: it is closed once no file is open.
 func (c *serverConn) serve(soft context.Context) {
 	stop := context.AfterFunc(c.ctx, func() { _ = c.nc.Close() })
@@ -68,9 +68,9 @@ func (c *serverConn) serve(soft context.Context) {
 }
 
 // punish records an offence if the connection failed before the login in a way that only a bad
-// client causes. Other connections without a login are not punished here, but when the visit ends:
-// port scanners merely disconnect, and so do clients that do not know the host key, have no suitable
-// key or share no algorithm with us.
+// client causes. All other connections without a login count as a lesser offence, which
+// [penalty.Visit.End] records: port scanners merely disconnect, and so do clients that do not know
+// the host key, have no suitable key or share no algorithm with us.
 func (c *serverConn) punish(err error) {
 	_, isPanic := errors.AsType[*panicError](err)
 	switch {
@@ -81,7 +81,8 @@ func (c *serverConn) punish(err error) {
 	}
 }
 
-// fail records an offence, and calls the LockedOut hook if the peer is refused from now on.
+// fail records an offence of the peer. If the server refuses the peer from now on, fail calls the
+// LockedOut hook.
 func (c *serverConn) fail(o penalty.Offence) {
 	c.server.lockedOut(c.info.Peer, c.visit.Fail(time.Now(), o))
 }
@@ -89,8 +90,8 @@ func (c *serverConn) fail(o penalty.Offence) {
 // run performs the handshake and the login, and serves channels until the connection is closed.
 func (c *serverConn) run(soft context.Context) (err error) {
 	defer c.recover(&err)
-	// Before the login the connection has no work to finish, so it is closed at once when the context
-	// soft ends.
+	// Before the login the connection has no work to finish, so it is closed at once when the
+	// context `soft` ends.
 	loggedIn := context.AfterFunc(soft, func() { c.cancel(errEnding) })
 	defer loggedIn()
 	sc, channels, requests, err := c.handshake()
@@ -99,8 +100,8 @@ func (c *serverConn) run(soft context.Context) (err error) {
 	}
 	// This message is safe: peers ignore unknown requests that want no reply (RFC 4254, section 4).
 	c.quota.poke = func() { _, _, _ = sc.SendRequest("keepalive@openssh.com", false, nil) }
-	// x/crypto blocks unless all requests and channels are received, and then not even closing
-	// works.
+	// x/crypto blocks unless all requests and channels are received. A blocked connection cannot
+	// even be closed.
 	c.work.Go(func() { c.refuseAll(requests) })
 	defer func() {
 		c.cancel(errLeft) // has no effect if the context has ended before
@@ -132,8 +133,8 @@ const (
 	// login whose account could not be opened.
 	refuseTime = 5 * time.Second
 
-	// loginFailed is the reason that the client receives. The true reason is only logged, because
-	// it may name files that the client should not know of.
+	// loginFailed is the reason that the client receives if its account could not be opened. The
+	// true reason is only logged, because it may name files that the client should not know of.
 	loginFailed = "the login was right, but the server cannot open the account's files; its log has the reason"
 )
 
@@ -157,8 +158,8 @@ func (c *serverConn) refuseSessions(channels <-chan ssh.NewChannel) {
 	}
 }
 
-// wait returns the error with which x/crypto closed the connection. By then no more channels are
-// accepted.
+// wait is called after the last channel was accepted. It returns the error with which x/crypto
+// closed the connection.
 //
 // x/crypto closes a connection that breaks the protocol. If more than 16 packets follow, its reader
 // goroutine blocks on a packet that nobody receives, and its Wait waits for that goroutine. So the
@@ -181,7 +182,7 @@ func (c *serverConn) wait(sc *ssh.ServerConn) error {
 
 // isFarewell reports whether the client closed the connection on purpose. The message must be
 // matched as text, because x/crypto does not export the type of a disconnect message. OpenSSH's
-// client leaves with reason 11, "by application" (RFC 4253, section 11.1).
+// client disconnects with reason 11, "by application" (RFC 4253, section 11.1).
 func isFarewell(err error) bool {
 	return err == io.EOF || err != nil && strings.HasPrefix(err.Error(), "ssh: disconnect, reason 11:")
 }
@@ -228,7 +229,7 @@ func (c *serverConn) handshake() (*ssh.ServerConn, <-chan ssh.NewChannel, <-chan
 		}
 	}
 	banner := config.BannerCallback
-	// x/crypto calls this before the first attempt to log in.
+	// x/crypto calls BannerCallback before the first attempt to log in.
 	config.BannerCallback = func(m ssh.ConnMetadata) string {
 		if err := checkHostKey(m); err != nil {
 			c.cancel(err)
@@ -264,7 +265,7 @@ func (c *serverConn) tried(m ssh.ConnMetadata, method string, err error) {
 	}
 }
 
-// login opens the account of a user who has logged in.
+// login asks the Login hook for the account of a user whose credentials were accepted, and sets it.
 func (c *serverConn) login(sc *ssh.ServerConn) error {
 	c.info.User, c.info.Client = sc.User(), string(sc.ClientVersion())
 	c.draft = wire.ClientSwapsLinks(c.info.Client, string(sc.ServerVersion()))

@@ -29,10 +29,11 @@ var errEnding = errors.New("the server ends")
 // errOurs marks errors that come from the server's configuration, and are not the peer's fault.
 var errOurs = errors.New("refused by the server's configuration")
 
-// errAnswered means that the reply has been appended already, so that no STATUS must follow.
+// errAnswered means that the reply has been appended already. The session must not append a STATUS
+// after it.
 var errAnswered = errors.New("answered")
 
-// A panicError is a recovered panic.
+// A panicError is the error of a connection on which the server or a hook has panicked.
 type panicError struct {
 	value any
 	stack []byte

@@ -54,8 +54,7 @@ type Transfer struct {
 	Err      error
 	Duration time.Duration
 
-	// Part is set if other open handles continue the same upload, so that the file is not published
-	// yet.
+	// Part is set if other open handles continue the same upload. The file is not published yet.
 	Part bool
 
 	// Published is the state of the written file when this handle was closed. It is nil if the file
@@ -84,7 +83,7 @@ type Operation struct {
 	// failed, and "stat", "opendir" or "readlink" if they were forbidden.
 	What string
 	Name string // as the client sees it: clean, beginning with a slash
-	To   string // the new name, or the target of a symbolic link
+	To   string // the new name, or the target of a symbolic link; "" in all other requests
 	Err  error  // nil if the operation succeeded
 }
 

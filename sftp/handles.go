@@ -169,11 +169,12 @@ func (t *handleTable) all() iter.Seq[*sessionHandle] {
 type dirListing struct {
 	entries store.Entries
 	batch   [listingBatch]fs.FileInfo
-	ready   []fs.FileInfo // the entries of batch that are not listed yet
-	dots    []dot         // "." and "..", until they are listed
+	ready   []fs.FileInfo // the part of `batch` that no reply has listed yet
+	dots    []dot         // the entries "." and "..", until a reply has listed them
 }
 
-// A dot is the entry "." or "..". Stores do not list these, but POSIX does.
+// A dot is an entry of a listing. It is named after "." and "..", which stores do not list, but
+// POSIX does.
 type dot struct {
 	name  string
 	attrs wire.Attrs

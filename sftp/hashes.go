@@ -16,8 +16,8 @@ import (
 	"github.com/haul-project/haul/sftp/internal/storewire"
 )
 
-// Clients such as rclone check copies by running md5sum or sha1sum over SSH. The
-// server answers these commands itself: there is no shell and no program.
+// Clients such as rclone check copies by running md5sum or sha1sum over SSH. The server answers
+// these commands itself: it starts no shell and no program.
 
 // hashPrograms maps each command that the server answers to the name of its hash.
 var hashPrograms = map[string]string{"md5sum": "md5", "sha1sum": "sha1", "sha256sum": "sha256"}
@@ -97,7 +97,7 @@ func isPlain(c byte) bool {
 		c >= 0x80 || strings.IndexByte("@%+:,./-_", c) >= 0
 }
 
-// serveHashes runs a command in a channel.
+// serveHashes executes a hash command on a channel, and closes the channel.
 func (c *userConn) serveHashes(ctx context.Context, ch ssh.Channel, stdin io.Reader, cmd hashCommand) {
 	defer c.recover(nil)
 	c.commands.Add(1)

@@ -25,7 +25,7 @@ type passwordGuard struct {
 
 // guard wraps the callbacks of config so that passwords are checked only if the peer's source has
 // not sent too many wrong ones. During a lockout, passwords are not even offered as a method if the
-// client can log in with a key. Then the client does not ask the user for one.
+// client can log in with a key. The client then does not ask the user for a password.
 func (g *passwordGuard) guard(config *ssh.ServerConfig) {
 	all := g.guarded(ssh.ServerAuthCallbacks{
 		PasswordCallback: config.PasswordCallback, KeyboardInteractiveCallback: config.KeyboardInteractiveCallback,
@@ -82,11 +82,11 @@ func (g *passwordGuard) guardNext(err error) error {
 	return err
 }
 
-// askFirst wraps the challenge so that the turn of the answers begins only after they have arrived,
-// because a user may take long to type them.
+// askFirst wraps a challenge so that the connection takes its turn to have a password checked only
+// after the answers have arrived, because a user may take long to type them.
 func (g *passwordGuard) askFirst(ask ssh.KeyboardInteractiveChallenge) ssh.KeyboardInteractiveChallenge {
 	return func(name, instruction string, questions []string, echos []bool) ([]string, error) {
-		g.endGuess() // the previous answers have been checked, so others may be checked now
+		g.endGuess() // the previous answers have been checked, so another connection may take its turn
 		answers, err := ask(name, instruction, questions, echos)
 		switch {
 		case err != nil:

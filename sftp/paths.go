@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// A paths converts the paths that a client sends to names of its store.
+// A paths converts the paths that a client sends to names of the account's store.
 type paths struct {
 	account *Account
 	user    string // name of the account's user, for paths that begin with "~"

@@ -70,7 +70,7 @@ type receiveQuota struct {
 	taken  int64               // bytes of data that were read from channels; guarded by mu
 	queues map[*queue]struct{} // the queues of the open channels; guarded by mu
 	wide   *queue              // the queue with a wide window; nil if no queue has one; guarded by mu
-	fixed  bool                // no channel can have a wide window; guarded by mu
+	fixed  bool                // windows cannot be widened, because x/crypto's fields are unknown; guarded by mu
 	// trying is closed when the test write has completed. It is nil if no test write is under way;
 	// guarded by mu.
 	trying chan struct{}
@@ -124,9 +124,9 @@ func (r *receiveQuota) take(n int) {
 }
 
 // look checks whether too much data waits for a channel. If so, it closes the connection and
-// returns the reason. If a reader waits for data, the channel is probably empty, and judge could not
-// see that only because no write has completed lately, as on a busy machine. In this case look first
-// makes a test write, and reads nothing from the connection until that write has completed.
+// returns the reason. If a reader waits for data, the channel is probably empty. On a busy machine,
+// judge may have missed that because no write has completed lately. In this case look first makes a
+// test write, and reads nothing from the connection until that write has completed.
 func (r *receiveQuota) look() error {
 	tried, err := r.judge()
 	if tried == nil {
@@ -171,7 +171,7 @@ func (r *receiveQuota) judge() (tried <-chan struct{}, err error) {
 		case len(q.buffered) == maxMoved, over >= quotaSlack && !q.waits:
 			r.stop(errFlood)
 			return nil, errFlood
-		case q.waits: // wrote may be unchanged only because there was nothing to write
+		case q.waits: // perhaps no write has completed only because there was nothing to write
 			if r.trying == nil {
 				r.trying = make(chan struct{})
 				r.run(r.tryWrite)
@@ -198,8 +198,8 @@ func (r *receiveQuota) tryWrite() {
 }
 
 // A queue passes the data that has arrived for one channel on to the channel's session. While the
-// session is busy with other work, the quota may move the data to memory of the queue, where tiny
-// packets take few bytes.
+// session is busy with other work, the quota may move the data to memory of the queue. There a tiny
+// packet takes no more bytes than its data has.
 type queue struct {
 	quota *receiveQuota
 	ch    io.Reader
@@ -210,8 +210,8 @@ type queue struct {
 
 	window int64 // the channel's window in bytes; guarded by quota.mu
 	base   int64 // value of excess when the channel was last known to be empty; guarded by quota.mu
-	// mark is the value of excess at a later moment. It becomes base once a whole window has been
-	// taken since; guarded by quota.mu.
+	// mark is the value of excess at a moment after that of base. It becomes base once a whole
+	// window has been read from the channel since that moment; guarded by quota.mu.
 	mark    int64
 	marked  int64 // value of q.taken at the moment of mark; guarded by quota.mu
 	taken   int64 // all bytes that were taken from the channel; guarded by quota.mu

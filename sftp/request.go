@@ -58,7 +58,7 @@ func (s *session) abandon(h *sessionHandle) {
 	_ = s.release(h, s.conn.abandoned()) // the Ended hook receives the error
 }
 
-// handle answers one packet. The session is over if it returns an error.
+// handle answers one packet. An error means that the session is over.
 func (s *session) handle(packet []byte) (err error) {
 	s.room(smallReply)
 	q := &s.request

@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// hashStep is how many bytes are hashed in one turn.
+	// hashStep is how many bytes a connection may hash before it lets others take their turn.
 	hashStep = 1 << 20
 
 	// maxHashes is the largest total size of the hashes in one reply, in bytes.
@@ -92,7 +92,8 @@ func (s *session) checkSums(q *wire.Request, h hash.Hash) ([]byte, error) {
 	return sums, s.conn.audit("check-file", name, "", err)
 }
 
-// openToHash opens the named file for reading.
+// openToHash opens the named file for reading. If it is a hidden upload, openToHash first publishes
+// it.
 func (c *userConn) openToHash(ctx context.Context, name string) (store.Handle, error) {
 	if err := c.publishPending(name); err != nil {
 		return nil, err

@@ -79,8 +79,8 @@ func (s *session) readdir(q *wire.Request) error {
 // entryOverhead is an upper bound for the bytes of an entry without its short and long names.
 const entryOverhead = 64
 
-// peek returns the next entry without moving past it. The result ok is false if its name cannot be
-// listed.
+// peek returns the next entry without moving past it. The result ok is false if the entry's name
+// cannot be listed.
 func (l *dirListing) peek() (d dot, ok bool, err error) {
 	if len(l.dots) > 0 {
 		return l.dots[0], true, nil

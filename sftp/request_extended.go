@@ -85,7 +85,7 @@ func (s *session) fstatvfs(q *wire.Request) error {
 	return s.space(h.name, nil)
 }
 
-// space answers statvfs for the file system of name, or with err if it is set.
+// space answers statvfs for the file system of the file `name`, or with err if it is set.
 func (s *session) space(name string, err error) error {
 	var sp store.Space
 	if err == nil {
@@ -119,7 +119,8 @@ const (
 	// client asks for the IDs of one listing at a time.
 	maxOwners = 4096
 
-	// maxOwnerName is the length of the longest name in a reply, in bytes.
+	// maxOwnerName is the length of the longest user or group name in a reply, in bytes. Longer
+	// names count as unknown.
 	maxOwnerName = 256
 )
 

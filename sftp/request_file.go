@@ -23,7 +23,7 @@ var (
 // usualPerm holds the permission bits of a new file for which the client sends none.
 const usualPerm = 0o666
 
-// open opens or creates a file.
+// open answers OPEN, which opens or creates a file.
 func (s *session) open(q *wire.Request) error {
 	name, err := s.conn.paths.resolve(q.Path)
 	if err != nil {
@@ -44,8 +44,9 @@ func (s *session) open(q *wire.Request) error {
 	return errAnswered
 }
 
-// flagsKnown holds the flags of OPEN that the server knows. flagsAnew holds those with which a file
-// begins empty: only with them can a hidden upload begin, and without them an OPEN can join one.
+// flagsKnown holds the flags of OPEN that the server knows. flagsAnew holds the flags with which a
+// file begins empty. Only an OPEN with one of these can begin a hidden upload, and only an OPEN
+// with none of them can join an upload that has begun.
 const (
 	flagsKnown = wire.OpenRead | wire.OpenWrite | wire.OpenAppend | wire.OpenCreate | wire.OpenTruncate | wire.OpenExclusive
 	flagsAnew  = wire.OpenTruncate | wire.OpenExclusive
@@ -92,7 +93,7 @@ func (c *userConn) openHandle(ctx context.Context, h *sessionHandle, q *wire.Req
 	return err
 }
 
-// close closes a handle. The handle is invalid afterwards even if closing fails.
+// close answers CLOSE. The handle is invalid afterwards even if closing fails.
 func (s *session) close(q *wire.Request) error {
 	h := s.handles.get(q.Handle)
 	if h == nil {

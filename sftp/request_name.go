@@ -17,8 +17,8 @@ func (s *session) stat(q *wire.Request, follow bool) error {
 		return err
 	}
 	if u := s.conn.pending(name); u != nil {
-		// fs.ErrClosed means that another channel has just closed the upload. Then look in the
-		// store.
+		// fs.ErrClosed means that another channel has just closed the upload. In that case, look in
+		// the store.
 		if a, err := u.attrs(); err != fs.ErrClosed {
 			return s.attrs(a, err)
 		}
@@ -111,7 +111,8 @@ func (s *session) rmdir(q *wire.Request) error {
 	return s.conn.audit("rmdir", name, "", err)
 }
 
-// rename answers RENAME, which replaces nothing, and posix-rename, which does.
+// rename answers RENAME, which fails if the new name is in use, and posix-rename, which replaces an
+// existing file.
 func (s *session) rename(q *wire.Request, replace bool) error {
 	from, to, err := s.conn.paths.resolveBoth(q.Path, q.NewPath)
 	if err != nil {

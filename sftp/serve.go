@@ -29,15 +29,16 @@ const (
 var errStuck = errors.New("sftp: the store does not answer")
 
 // Serve accepts connections until ctx ends or accepting fails. Then it closes l and all connections
-// without an open file. The others have the time Grace to close their files. Serve returns when the
-// last connection is closed. It returns the error from accepting, or nil if ctx has ended.
+// without an open file. On the other connections, clients have the time [Server].Grace to close
+// their files. Serve returns when the last connection is closed. It returns the error from
+// accepting, or nil if ctx has ended.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	defer l.Close()
 	if err := s.check(); err != nil {
 		return err
 	}
-	// Connections are closed in two steps. When the context soft ends, they may only finish their
-	// work. When the context hard ends, they are closed at once.
+	// Connections are closed in two steps. When the context `soft` ends, they may only finish their
+	// work. When the context `hard` ends, they are closed at once.
 	hard, cut := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cut(errEnding)
 	soft, end := context.WithCancel(ctx)
@@ -69,7 +70,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	return errors.Join(err, errStuck)
 }
 
-// accept passes each new connection to the function take. It returns nil when ctx has ended.
+// accept passes each new connection to the function `take`. It returns nil when ctx has ended.
 func (s *Server) accept(ctx context.Context, l net.Listener, take func(net.Conn)) error {
 	delay := time.Duration(0)
 	for {
@@ -108,8 +109,8 @@ func isTemporary(err error) bool {
 // it closes the connection at once, even if files are open.
 func (s *Server) ServeConn(ctx context.Context, c net.Conn) { s.serve(ctx, ctx, c) }
 
-// serve is like ServeConn, but has two contexts. After soft ends, the connection may finish its
-// work. When hard ends, the connection is closed at once.
+// serve is like ServeConn, but has two contexts. After `soft` ends, the connection may finish its
+// work. When `hard` ends, the connection is closed at once.
 func (s *Server) serve(hard, soft context.Context, nc net.Conn) {
 	defer nc.Close()
 	s.shared.once.Do(s.init)
@@ -170,16 +171,16 @@ func (c *userConn) serveAccount(rw io.ReadWriter, a *Account) (err error) {
 	return c.reason(c.serveSession(c.ctx, rw))
 }
 
-// enter admits a connection. It may have to wait until other connections of the same source have
-// logged in.
+// enter admits a connection, unless a limit forbids it. It may have to wait until other connections
+// have logged in.
 func (s *Server) enter(ctx context.Context, nc net.Conn) (*penalty.Visit, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.loginGrace())
 	defer cancel()
 	return s.shared.guard.Enter(ctx, time.Now, addressOf(nc.RemoteAddr()))
 }
 
-// sayTime is the time limit for sending a rejected client the reason. The line nearly always fits
-// into the system's send buffer.
+// sayTime is the time limit for sending a rejected client the reason. The reason is a short line,
+// which nearly always fits into the system's send buffer.
 const sayTime = time.Second
 
 // sendReason sends a rejected client the reason, as OpenSSH does. It can do so before the
@@ -199,7 +200,8 @@ func sendReason(nc net.Conn, err error) {
 	}
 }
 
-// addressOf returns the IP address of a peer. The result is invalid if the peer has none.
+// addressOf returns the IP address of a peer. If the peer has no IP address, the result is the zero
+// Addr, which is invalid.
 func addressOf(a net.Addr) netip.Addr {
 	switch a := a.(type) {
 	case nil:

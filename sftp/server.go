@@ -154,8 +154,8 @@ type Counters struct {
 type shared struct {
 	once     sync.Once
 	guard    penalty.Guard         // limits connections and passwords, and refuses sources after failures
-	rate     rate.Pair             // the limit Server.Rate
-	accounts rate.Accounts[string] // the limits Account.Rate, by user
+	rate     rate.Pair             // enforces Server.Rate
+	accounts rate.Accounts[string] // enforces Account.Rate for each user
 	pending  pendingUploads
 	windows  wideWindows
 	hashing  chan struct{} // holds an element for each hash that is being computed
@@ -175,7 +175,7 @@ type counts struct {
 // need not.
 func (s *Server) Prepare() { sshconn.LargestSend() }
 
-// Counters returns the current values.
+// Counters returns the current values of the server's counters.
 func (s *Server) Counters() Counters {
 	s.shared.once.Do(s.init)
 	conns, handshakes := s.shared.guard.Live()

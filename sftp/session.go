@@ -30,8 +30,8 @@ func newSession(ctx context.Context, c *userConn, rw io.ReadWriter) *session {
 	return s
 }
 
-// enter answers with the handle of an opened file or directory. The caller has reserved that
-// handle.
+// enter answers with the handle of an opened file or directory. The caller has counted that handle
+// with userConn.reserve.
 func (s *session) enter(h *sessionHandle, flags wire.OpenFlags) {
 	if h.dir == nil {
 		h.transfer = &Transfer{
@@ -51,7 +51,8 @@ func (s *session) enter(h *sessionHandle, flags wire.OpenFlags) {
 	}
 }
 
-// release closes a handle. The argument why is nil if the client closed it.
+// release closes a handle. The argument why is nil if the client closed the handle, and otherwise
+// the reason why it was left open.
 func (s *session) release(h *sessionHandle, why error) error {
 	s.handles.remove(h)
 	defer s.conn.unreserve()

@@ -34,7 +34,7 @@ type hiddenUpload struct {
 	placed store.Handle // the published file while it is written in place, otherwise nil; guarded by mu
 
 	published *store.Published // describes the published file; hidden.Commit fills it in
-	failed    error            // why hidden and placed are nil; fs.ErrClosed if nothing failed; guarded by mu
+	failed    error            // why both `hidden` and `placed` are nil; fs.ErrClosed if nothing failed; guarded by mu
 	users     []*sessionHandle // the open handles; closing the first one publishes the upload; guarded by mu
 
 	end   atomic.Int64          // size of the file while it is hidden
@@ -43,7 +43,7 @@ type hiddenUpload struct {
 	attr  store.Attr            // attributes to set when the upload is published; guarded by mu
 }
 
-// An uploadKey identifies hidden uploads.
+// An uploadKey identifies a hidden upload by its user and the name of its file in the store.
 type uploadKey struct{ user, name string }
 
 // pendingUploads maps users and names to hidden uploads. If several uploads have the same user and
@@ -106,8 +106,8 @@ func (c *userConn) publishPending(name string) error {
 	return u.publishInPlace()
 }
 
-// publishOwn is like publishPending, but for requests that upload-only accounts may also make for
-// their own files.
+// publishOwn is like publishPending, but also serves accounts without full access. It is for
+// requests that upload-only accounts may make for their own files.
 func (c *userConn) publishOwn(name string) error {
 	if u := c.pending(name); u != nil {
 		return u.publishInPlace()
@@ -140,7 +140,8 @@ func (c *userConn) createHidden(ctx context.Context, h *sessionHandle, perm fs.F
 	return nil
 }
 
-// WriteAt writes p at off.
+// WriteAt writes p at the offset off of the hidden file, or of the published file if that is
+// written in place.
 func (u *hiddenUpload) WriteAt(p []byte, off int64) (int, error) {
 	u.mu.RLock()
 	defer u.mu.RUnlock()

@@ -17,8 +17,8 @@ const (
 	smallBuffer = 4 << 10
 	bigBuffer   = 272 << 10 // room for the longest request or reply, and a margin
 
-	// bulk is the request size from which a read stops at the end of the request. If the read took
-	// in bytes of the next request, they would have to be moved to the front of the buffer.
+	// bulk is a request size in bytes. For a larger request, a read from the peer stops at the end
+	// of the request: bytes of the next request would have to be moved to the front of the buffer.
 	bulk = 64 << 10
 
 	// smallReply is enough for a reply of fixed size or a STATUS.
@@ -127,9 +127,10 @@ func (s *stream) fill(n int) error {
 	return err
 }
 
-// flush sends the replies. It reads no more requests until the peer has taken them. If the peer has
-// left, replies are discarded. Of its remaining requests, only WRITE, FSETSTAT and CLOSE are
-// executed, because they complete uploads: many clients send CLOSE and leave.
+// flush sends the replies. The session reads no more requests until the peer has accepted the
+// replies. If the peer has left, replies are discarded. Of the peer's remaining requests, only
+// WRITE, FSETSTAT and CLOSE are executed, because they complete uploads: many clients send CLOSE
+// and leave.
 func (s *stream) flush() {
 	if len(s.out.b) == 0 {
 		return

@@ -73,8 +73,8 @@ func (c *userConn) recover(err *error) {
 	}
 }
 
-// reason returns the cause if the server has closed the connection, and err otherwise. Closing
-// causes further errors, which are not of interest.
+// reason returns why the server has closed the connection, or err if the server has not closed it.
+// Closing causes further errors, which are not of interest.
 func (c *userConn) reason(err error) error {
 	if cause := context.Cause(c.ctx); cause != nil {
 		return cause
@@ -126,7 +126,8 @@ func isTempName(name string) bool {
 	return tempname.Is(path.Base(name), tempname.Upload)
 }
 
-// leave undoes enter.
+// leave gives up the account that enter has set, and calls Account.Close. It does nothing if no
+// account was set.
 func (c *userConn) leave() {
 	if c.account == nil {
 		return
@@ -194,7 +195,8 @@ func (c *userConn) watchIdle() (stop func()) {
 	return func() { timer.Stop() }
 }
 
-// reserve counts a handle that is about to be opened. It fails if there are too many.
+// reserve counts a handle that is about to be opened. It fails if the connection has too many
+// handles.
 func (c *userConn) reserve() error {
 	if n := c.handles.Add(1); n > int64(c.server.maxHandles()) {
 		c.handles.Add(-1)

@@ -15,8 +15,8 @@ const (
 
 	// wideWindow is the enlarged window of a channel, in bytes. Each connection may have one. It is
 	// not 8 MiB, because OpenSSH's client would then take three times the processor time and be
-	// slower: data that does not fit into its kernel's send buffer collects in a buffer that it
-	// copies whenever it grows.
+	// slower: data that does not fit into its kernel's send buffer collects in another buffer,
+	// which the client copies whenever that buffer grows.
 	wideWindow = 4 << 20
 
 	// wideFrom is how many bytes a client has to send on a channel before it gets a wide window.
