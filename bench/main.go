@@ -28,7 +28,7 @@ func main() {
 	os.Exit(run())
 }
 
-// run does the work of main, and returns the exit code.
+// run executes the command line, and returns the exit code.
 func run() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -42,7 +42,8 @@ func run() int {
 // exitInterrupted is the exit code after an interrupt, as in shells.
 const exitInterrupted = 130
 
-// exitCode returns bench's exit code: that of the program that it was asked to run, or its own.
+// exitCode returns bench's exit code. If bench ran a program for its user, the program's exit code
+// is used.
 func exitCode(err error) int {
 	program, ran := errors.AsType[programError](err)
 	switch {

@@ -1,5 +1,5 @@
-// Haulsftp is haul's package sftp, client and server, as a program of the
-// suite: see package sftpprog.
+// Haulsftp is a program of the suite around the client and the server of haul's package sftp: see
+// package sftpprog.
 package main
 
 import (

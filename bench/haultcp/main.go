@@ -1,4 +1,4 @@
-// Haultcp is haul's package tcp as a program of the suite: see package tcpprog. With -events,
+// Haultcp is a program of the suite around haul's package tcp: see package tcpprog. With -events,
 // package tcp calls a function that never waits for received data. With -under, package tcp only
 // accepts connections, which net/http serves. With -dir, net/http serves files.
 package main

@@ -18,8 +18,8 @@ func caddyServer(p program) Server {
 	}
 }
 
-// caddyConfig returns caddy's configuration. Its TLS is that of package tcpprog, as far as Go
-// lets a program choose; caddy stores nothing, so that runs do not differ.
+// caddyConfig returns caddy's configuration. It sets up TLS in the same way as package tcpprog, as
+// far as Go lets a program choose. Caddy stores nothing, so that all runs have the same conditions.
 func caddyConfig(o Options, a netip.AddrPort) string {
 	var b strings.Builder
 	scheme, tls := "http", ""

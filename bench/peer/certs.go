@@ -16,14 +16,14 @@ import (
 	"time"
 )
 
-// certLife is how long a run's certificate is valid: longer than any run.
+// certLife is how long a run's certificate is valid. It is longer than any run.
 const certLife = 7 * 24 * time.Hour
 
 // Loopback is the address at which TCP servers are measured.
 var Loopback = netip.AddrFrom4([4]byte{127, 0, 0, 1})
 
-// NewCert makes a self-signed ECDSA P-256 certificate for an address, of the same kind for all
-// servers. It returns the paths of the certificate and of its key, both in dir.
+// NewCert makes a self-signed ECDSA P-256 certificate for an address. All servers use this kind of
+// certificate. It returns the paths of the certificate and of its key, both in dir.
 func NewCert(dir string, addr netip.Addr) (cert, key string, err error) {
 	cert, key = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "cert.key")
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

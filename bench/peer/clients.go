@@ -13,39 +13,42 @@ import (
 
 // A Client is the recipe for a client that moves single files.
 type Client struct {
-	Name    string // unique, the same in each report
-	Version string // as reported by the program
+	Name    string // unique name, which is the same in all reports
+	Version string // version that the program reports
 	Path    string // path of the program
 
-	Blocks  bool // can request a block size
-	Windows bool // can request a window
+	Blocks  bool // the client can request a block size
+	Windows bool // the client can request a window
 	Note    string
 
 	env  []string
 	get  func(Transfer) []string
 	put  func(Transfer) []string
-	fail string // its message for a failure that its exit code does not show
+	fail string // text in the client's output that means a failure although the exit code is 0; may be empty
 }
 
-// A Transfer is one file to move.
+// A Transfer describes one file that a client moves.
 type Transfer struct {
 	Server netip.AddrPort
 	Remote string // the file's name on the server
-	Local  string // local path; downloads write it
+	Local  string // path of the local file, which a download writes and an upload reads
 
-	BlockSize int // bytes to request; 0 leaves it to the client
-	Window    int // blocks to request; 0 leaves it to the client
+	BlockSize int // block size to request, in bytes; 0 leaves it to the client
+	Window    int // window to request, in blocks; 0 leaves it to the client
 }
 
-// ErrOption means that a client cannot request an option of a transfer.
+// ErrOption means that a client cannot request an option that the transfer needs, or cannot do a
+// task.
 var ErrOption = errors.New("the client has no such option")
 
-// Get returns the command that downloads a file; run may be nil. It may fail with [ErrOption].
+// Get returns the command that downloads a file. If run is nil, it means exec.CommandContext. Get
+// may return [ErrOption].
 func (c *Client) Get(ctx context.Context, run Command, t Transfer) (*exec.Cmd, error) {
 	return c.command(ctx, run, t, c.get)
 }
 
-// Put returns the command that uploads a file; run may be nil. It may fail with [ErrOption].
+// Put returns the command that uploads a file. If run is nil, it means exec.CommandContext. Put may
+// return [ErrOption].
 func (c *Client) Put(ctx context.Context, run Command, t Transfer) (*exec.Cmd, error) {
 	return c.command(ctx, run, t, c.put)
 }
@@ -60,8 +63,8 @@ func (c *Client) command(ctx context.Context, run Command, t Transfer, args func
 	return command(ctx, run, c.env, c.Path, args(t)...), nil
 }
 
-// Check returns an error if the transfer failed, judging by the command's output on both streams
-// and the error of running it.
+// Check returns an error if the transfer failed. `output` is the command's output on both streams,
+// and `err` is the error from running the command.
 func (c *Client) Check(output []byte, err error) error {
 	said := bytes.TrimSpace(output)
 	if err == nil && c.fail != "" && bytes.Contains(output, []byte(c.fail)) {
@@ -95,10 +98,10 @@ func (f *finder) client(c Client, p program, version string) {
 	f.set.Clients = append(f.set.Clients, c)
 }
 
-// Tftp-hpa's client requests no options at all.
+// tftpHPA requests no options at all.
 var tftpHPA = Client{
 	Name: "tftp-hpa",
-	fail: "rror code", // it nevertheless exits with 0
+	fail: "rror code", // part of "Error code", after which the client exits with 0
 	get:  func(t Transfer) []string { return append(hpaArgs(t), "get", t.Remote, t.Local) },
 	put:  func(t Transfer) []string { return append(hpaArgs(t), "put", t.Local, t.Remote) },
 }
@@ -125,7 +128,7 @@ func atftpArgs(way string, t Transfer) []string {
 	return append(args, way, "-r", t.Remote, "-l", t.Local, t.Server.Addr().String(), port(t.Server))
 }
 
-// Curl requests tsize, timeout and blksize, 512 by default.
+// curl requests tsize, timeout and blksize, by default with a block size of 512.
 var curl = Client{
 	Name: "curl", Blocks: true,
 	get: func(t Transfer) []string { return append(curlArgs(t), "--output", t.Local, url(t)) },
@@ -140,8 +143,8 @@ func curlArgs(t Transfer) []string {
 	return args
 }
 
-// HaulClient returns the recipe for a haul binary as a client. It fails if the
-// binary does not run.
+// HaulClient returns the recipe for a haul binary as a client. It returns an error if the binary
+// does not run.
 func HaulClient(name, path string) (Client, error) {
 	servers, err := Haul(name, path)
 	if err != nil {

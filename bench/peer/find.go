@@ -24,12 +24,12 @@ const installer = "scripts/install-bench-peers"
 // versionTime is how long a program may take to print its version.
 const versionTime = 5 * time.Second
 
-// maxParents is how many levels up BinDir looks for the directory bin.
+// maxParents is the number of parent directories in which BinDir looks for the directory bin.
 const maxParents = 4
 
-// BinDir returns the repository's directory of built and fetched programs, relative to the
-// working directory: bin here or in a parent. If no such directory exists, it returns
-// "bin".
+// BinDir returns the repository's directory of built and fetched programs, relative to the working
+// directory: bin in the working directory or in a parent of it. If no such directory exists, it
+// returns "bin".
 func BinDir() string {
 	dir := "bin"
 	for range maxParents {
@@ -43,8 +43,9 @@ func BinDir() string {
 	return "bin"
 }
 
-// Find looks for every program with a recipe: haul in binDir, the peers in binDir/peers, or else
-// where the machine has them. Asking each for its version takes some tens of milliseconds.
+// Find looks for every program with a recipe: for haul in binDir, for the peers in binDir/peers, or
+// else where the machine has them installed. Running each program to print its version takes some
+// tens of milliseconds.
 func Find(binDir string) Set {
 	f := newFinder(binDir)
 	f.haul()
@@ -73,7 +74,7 @@ type finder struct {
 func newFinder(binDir string) *finder {
 	f := finder{bin: binDir, peers: filepath.Join(binDir, "peers")}
 	if abs, err := filepath.Abs(f.peers); err == nil {
-		f.peers = abs // a server may start with another working directory
+		f.peers = abs // absolute, because a server may start in another working directory
 	}
 	return &f
 }
@@ -93,14 +94,15 @@ func (f *finder) absent(why string, names ...string) {
 	}
 }
 
-// A program can be run. It consists of a path and the environment that the program needs.
+// A program is an executable file that was found: its path, and the environment variables that it
+// needs.
 type program struct {
 	path string
 	env  []string
 }
 
-// built returns a program at a path below the peers. If it is missing, the recipes that need it
-// become absent.
+// built returns the program at a path below the directory of the peers. If the program is missing,
+// built records the named recipes as absent.
 func (f *finder) built(path string, names ...string) (program, bool) {
 	p, err := f.program(path)
 	if err != nil {
@@ -109,7 +111,7 @@ func (f *finder) built(path string, names ...string) (program, bool) {
 	return p, err == nil
 }
 
-// program returns a program at a path below the peers.
+// program returns the program at a path below the directory of the peers.
 func (f *finder) program(path string) (program, error) {
 	p, err := runnable(filepath.Join(f.peers, path))
 	if err != nil {
@@ -118,7 +120,8 @@ func (f *finder) program(path string) (program, error) {
 	return p, nil
 }
 
-// runnable returns the program at a path, which it makes absolute.
+// runnable returns the program at a path, after making the path absolute. It returns an error if
+// the file is not executable.
 func runnable(path string) (program, error) {
 	abs, err := filepath.Abs(path)
 	if err == nil {
@@ -127,8 +130,8 @@ func runnable(path string) (program, error) {
 	return program{path: abs}, err
 }
 
-// packaged returns a program of a Debian package. If it is missing, the recipes that need it
-// become absent.
+// packaged returns a program of a Debian package. If the program is missing, packaged records the
+// wanted recipes as absent.
 func (f *finder) packaged(pkg, name string, wanted ...string) (program, bool) {
 	p, err := f.unpacked(pkg, name)
 	if err != nil {
@@ -137,8 +140,9 @@ func (f *finder) packaged(pkg, name string, wanted ...string) (program, bool) {
 	return p, err == nil
 }
 
-// unpacked returns a program of an unpacked Debian package, or else the machine's own. It also
-// looks in the directories of daemons, which are not in a user's PATH.
+// unpacked returns a program of an unpacked Debian package, or else the program with this name that
+// is installed on the machine. It also looks in the directories of daemons, which are not in a
+// user's PATH.
 func (f *finder) unpacked(pkg, name string) (program, error) {
 	dir := filepath.Join(f.peers, pkg)
 	path := []string{dir + "/usr/bin", dir + "/usr/sbin"}
@@ -160,7 +164,7 @@ func (f *finder) unpacked(pkg, name string) (program, error) {
 func libraries(dir string) []string {
 	var libs []string
 	for _, pattern := range []string{"/usr/lib/*-linux-gnu*", "/lib/*-linux-gnu*"} {
-		found, _ := filepath.Glob(dir + pattern) // the pattern is well formed
+		found, _ := filepath.Glob(dir + pattern) // fails only if the pattern is malformed
 		libs = append(libs, found...)
 	}
 	if len(libs) == 0 {
@@ -169,10 +173,10 @@ func libraries(dir string) []string {
 	return []string{"LD_LIBRARY_PATH=" + strings.Join(libs, ":")}
 }
 
-// number matches the beginning of a version.
+// number matches a version number, such as 2.90 or 1.2.3-rc1.
 var number = regexp.MustCompile(`[0-9]+(\.[0-9]+)+[-\w.]*`)
 
-// output returns what a program prints on both streams, however it ends.
+// output returns the output of a program on both streams, whether the program succeeds or fails.
 func (p program) output(args ...string) string {
 	ctx, cancel := context.WithTimeout(context.Background(), versionTime)
 	defer cancel()
@@ -181,8 +185,8 @@ func (p program) output(args ...string) string {
 	return string(out)
 }
 
-// flags returns the help for a command of haul with all of its flags. Older builds have no
-// --help-all; their --help prints all flags.
+// flags returns the help text of one of haul's commands, with all of its flags. Older builds have
+// no --help-all; their --help prints all flags.
 func (p program) flags(command string) string {
 	help := p.output(command, "--help-all")
 	if !strings.Contains(help, "Usage:") {
@@ -191,7 +195,7 @@ func (p program) flags(command string) string {
 	return help
 }
 
-// version returns the version number that a program prints, or "".
+// version returns the version number in a program's output, or "" if the output contains none.
 func (p program) version(args ...string) string {
 	return number.FindString(p.output(args...))
 }
@@ -214,11 +218,11 @@ func (p program) modules() []*debug.Module {
 	return info.Deps
 }
 
-// buildDigits is how many hexadecimal digits of a hash are enough to distinguish builds.
+// buildDigits is the number of hexadecimal digits of a hash by which builds are distinguished.
 const buildDigits = 12
 
-// build returns the beginning of a program's SHA-256. A version does not distinguish two builds
-// of a changed tree.
+// build returns the beginning of a program's SHA-256. It is needed because two builds of a changed
+// tree have the same version.
 func (p program) build() string {
 	f, err := os.Open(p.path)
 	if err != nil {

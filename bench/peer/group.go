@@ -15,32 +15,32 @@ import (
 	"time"
 )
 
-// A group contains all processes of one server. Some servers fork for each transfer and do not
-// wait for their children, so that the CPU time of the process itself misses most of it. Only a
-// control group counts all of it.
+// A group contains all processes of one server. Some servers fork for each transfer and do not wait
+// for their children, so the CPU time of the server's first process lacks most of the CPU time that
+// is used. Only a control group counts all of it.
 type group interface {
 	name() string
 
-	// begin makes a command start in the group, if possible: then it includes everything that the
-	// command starts at once, such as a worker of nginx. Otherwise the command joins the group
-	// soon after its start. Call the returned function after the start.
+	// begin makes a command start in the group, if possible. The group then includes everything
+	// that the command starts at once, such as a worker of nginx. Otherwise the command joins the
+	// group soon after its start. Call the returned function after the start.
 	begin(*exec.Cmd) (started func() error)
-	pids() []int // of the living processes, in no order
+	pids() []int // returns the IDs of the living processes, in no particular order
 	cpu() (time.Duration, error)
 	remove()
 }
 
-// groupPrefix begins the name of each control group that this package makes. The PID of its maker
-// and a count follow.
+// groupPrefix begins the name of each control group that this package makes. It is followed by the
+// PID of the process that made the group, and a number.
 const groupPrefix = "haul-bench-"
 
-// removeTries is how many times to try to remove a control group, once every killPoll: the kernel
-// still counts a process for a moment after its end.
+// removeTries is how many attempts are made to remove a control group, one every killPoll: for a
+// moment after a process has exited, the kernel still counts it.
 const removeTries = 50
 
 var groups atomic.Int64
 
-// newGroup returns the best kind of group that this machine permits.
+// newGroup makes a group: a control group if this machine permits that, otherwise a processTree.
 func newGroup() (group, error) {
 	cleanGroups()
 	name := fmt.Sprintf("%s%d-%d", groupPrefix, os.Getpid(), groups.Add(1))
@@ -57,24 +57,26 @@ func newGroup() (group, error) {
 	return &processTree{}, nil
 }
 
-// A hierarchy is a file system of control groups that counts CPU time.
+// A hierarchy is a file system of control groups that counts CPU time. `base` is its directory, and
+// `file` is the name of the file with the CPU time in each group's directory.
 type hierarchy struct {
 	kind, base, file string
 
-	// parse returns the CPU time in the file.
+	// parse returns the CPU time in the content of that file.
 	parse func(string) (time.Duration, error)
 }
 
 const version2 = "cgroup v2"
 
-// Version 2 comes first, because it counts CPU time even if version 1 has the controllers.
+// hierarchies lists the hierarchies to try. Version 2 comes first, because its hierarchies count
+// CPU time even if the controllers are assigned to version 1.
 var hierarchies = []hierarchy{
 	{version2, "/sys/fs/cgroup", "cpu.stat", parseStat},
 	{version2, "/sys/fs/cgroup/unified", "cpu.stat", parseStat},
 	{"cgroup v1", "/sys/fs/cgroup/cpuacct", "cpuacct.usage", parseUsage},
 }
 
-// parseStat reads the line "usage_usec N" of cpu.stat.
+// parseStat returns the CPU time in the content of cpu.stat, which has a line "usage_usec N".
 func parseStat(text string) (time.Duration, error) {
 	for line := range strings.Lines(text) {
 		if value, ok := strings.CutPrefix(line, "usage_usec "); ok {
@@ -85,7 +87,8 @@ func parseStat(text string) (time.Duration, error) {
 	return 0, errors.New("cpu.stat has no line usage_usec")
 }
 
-// parseUsage reads cpuacct.usage, a number of nanoseconds.
+// parseUsage returns the CPU time in the content of cpuacct.usage, which is a number of
+// nanoseconds.
 func parseUsage(text string) (time.Duration, error) {
 	n, err := strconv.ParseInt(strings.TrimSpace(text), 10, 64)
 	return time.Duration(n), err
@@ -108,7 +111,7 @@ func (c controlGroup) join(pid int) error {
 func (c controlGroup) begin(cmd *exec.Cmd) func() error {
 	joined := func() error {
 		if cmd.Process == nil {
-			return nil // it did not start
+			return nil // the command did not start
 		}
 		return c.join(cmd.Process.Pid)
 	}
@@ -133,7 +136,7 @@ func (c controlGroup) pids() []int {
 	}
 	var pids []int
 	for field := range bytes.FieldsSeq(b) {
-		// 0 stands for a process of another namespace, which is not one of ours.
+		// 0 stands for a process in another PID namespace, which this package did not start.
 		if pid, err := strconv.Atoi(string(field)); err == nil && pid > 0 {
 			pids = append(pids, pid)
 		}
@@ -159,15 +162,15 @@ func (c controlGroup) remove() {
 }
 
 // Clean ends the servers that killed runs have left behind, and removes their control groups. It
-// does not touch the groups of a living process, or groups with other names.
+// does not touch groups that a living process made, or groups with other names.
 func Clean() {
 	for _, h := range hierarchies {
 		h.clean()
 	}
 }
 
-// cleanGroups calls Clean once, so that no server of a killed run is left when the first server
-// starts.
+// cleanGroups calls Clean at its first call only, so that no server of a killed run is left when
+// the first server starts.
 var cleanGroups = sync.OnceFunc(Clean)
 
 func (h hierarchy) clean() {
@@ -176,7 +179,7 @@ func (h hierarchy) clean() {
 		owner, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(dir), groupPrefix), "-")
 		pid, err := strconv.Atoi(owner)
 		if err != nil || pid <= 0 || !errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
-			continue // not ours, or the process that made it is alive
+			continue // the group has another maker, or the process that made it is alive
 		}
 		c := controlGroup{hierarchy: h, dir: dir}
 		for _, pid := range c.pids() {

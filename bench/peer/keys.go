@@ -12,15 +12,15 @@ import (
 	"golang.org/x/crypto/ssh/knownhosts"
 )
 
-// Keys has the files with which the two sides of an SSH connection authenticate each other. All
-// contenders use the same.
+// Keys holds the paths of the files with which the two sides of an SSH connection authenticate each
+// other. All contenders use the same files.
 type Keys struct {
 	User       string // login name
 	Private    string // the user's private key
-	Authorized string // authorized_keys with that key
-	Host       string // the server's key, which is alone in its directory
-	Users      string // haul's users file, with this user
-	Known      string // known_hosts, see Trust
+	Authorized string // file in the format of authorized_keys, with the user's key
+	Host       string // the server's private key, which is the only file in its directory
+	Users      string // haul's users file, with User and the user's key
+	Known      string // file in the format of known_hosts: see Trust
 
 	host ssh.PublicKey
 }
@@ -53,7 +53,7 @@ func NewKeys(dir, user string) (*Keys, error) {
 	return k, nil
 }
 
-// newKey writes a private key, and returns the public one.
+// newKey makes a key pair, writes the private key to a file, and returns the public key.
 func newKey(path string) (ssh.PublicKey, error) {
 	public, private, err := ed25519.GenerateKey(nil)
 	if err != nil {
@@ -69,7 +69,7 @@ func newKey(path string) (ssh.PublicKey, error) {
 	return ssh.NewPublicKey(public)
 }
 
-// Trust sets the address of the server: Known then contains only that address.
+// Trust writes the file Known. It then contains only the server's key, for the given address.
 func (k *Keys) Trust(server netip.AddrPort) error {
 	line := knownhosts.Line([]string{server.String()}, k.host) + "\n"
 	if err := os.WriteFile(k.Known, []byte(line), 0o600); err != nil {

@@ -12,9 +12,9 @@ import (
 
 // A Usage is the cost of a client that has ended, including all processes that it started.
 type Usage struct {
-	Wall   time.Duration // from its start to its end
-	CPU    time.Duration // user and system
-	Memory int64         // peak of resident bytes, like Process.Memory
+	Wall   time.Duration // time from the client's start to its exit
+	CPU    time.Duration // user and system time
+	Memory int64         // peak of the resident memory in bytes, measured like Process.Memory
 }
 
 // Metered runs a command to its end and returns its cost. The error is that of cmd.Run, or
@@ -49,11 +49,12 @@ func Metered(ctx context.Context, cmd *exec.Cmd) (Usage, error) {
 	u.Wall = time.Since(began)
 	stop()
 	sampling.Wait()
-	// Processes that it left behind would disturb the next command, and nothing would count them.
+	// Kill processes that the command has left behind. They would disturb the next command, and
+	// nothing would count them.
 	for range killTries {
 		pids := g.pids()
 		for _, pid := range pids {
-			_ = syscall.Kill(pid, syscall.SIGKILL) // it may have just ended
+			_ = syscall.Kill(pid, syscall.SIGKILL) // an error means that the process has just ended
 		}
 		if len(pids) == 0 {
 			break

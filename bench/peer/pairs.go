@@ -8,18 +8,18 @@ import (
 )
 
 // A Pair is an SFTP client with the server that it is measured with. If the server is sshd, the
-// pair has the name of its client.
+// name of the pair is the name of the client.
 type Pair struct {
-	Name   string // unique, the same in each report: "pkg/sftp to pkg/sftp"
+	Name   string // unique name, which is the same in all reports: "pkg/sftp to pkg/sftp"
 	Client SFTPClient
 	Server Server
 }
 
-// OfSFTP is a suffix for the name of an absent pair. Without it, the name could be that of a TFTP
-// server.
+// OfSFTP is a suffix of the name of an absent pair. Without it, the name could be confused with the
+// name of a TFTP server.
 const OfSFTP = " (SFTP)"
 
-// pairings lists the names of all pairs, with those of their clients and servers.
+// pairings lists the names of all pairs, with the names of their clients and servers.
 var pairings = []struct{ name, client, server string }{
 	{"haul", "haul", "sshd"},
 	{"haul to haul", "haul", "haul"},
@@ -36,24 +36,25 @@ var pairings = []struct{ name, client, server string }{
 	{"mscp", "mscp", "sshd"},
 }
 
-// LibraryPair is haul with a server of the suite around package sftp, which has settings for
-// experiments.
+// LibraryPair is the name of the pair of haul's client with a program of the suite around package
+// sftp as the server. That program has settings for experiments.
 const LibraryPair = "haul, package sftp"
 
-// Pairs returns the pairs that it finds, and names those that are absent. haul is the path of a
-// haul binary, and binDir is as for Find.
+// Pairs returns the pairs whose programs it finds, and the absent ones with the reasons. haul is
+// the path of a haul binary, and binDir is as for Find.
 func Pairs(binDir, haul string) ([]Pair, []Absentee) {
 	f := newFinder(binDir)
 	f.pairs(haul)
 	return f.set.Pairs, f.set.Absent
 }
 
-// ofSuite is a note for readers where another program than haul's command is used.
+// ofSuite is the note for readers of a report if a program of the suite is used in place of haul's
+// command.
 const ofSuite = "package sftp, in a program of the suite"
 
-// ours returns haul as a client and as a server: its commands, if this build has them, and a
-// program of the suite around package sftp for everything else. The third result is that program
-// as a server.
+// ours returns haul as a client and as a server. It uses haul's commands, if this build has them,
+// and a program of the suite around package sftp for everything else. The third result is that
+// program as a server.
 func (f *finder) ours(haul string) (SFTPClient, Server, Server, error) {
 	p, err := runnable(filepath.Join(f.bin, "haulsftp"))
 	if err != nil {
@@ -66,7 +67,7 @@ func (f *finder) ours(haul string) (SFTPClient, Server, Server, error) {
 	library.Name = LibraryPair
 	binary, err := runnable(haul)
 	if err != nil {
-		return c, s, library, nil // other scenarios report that haul is missing
+		return c, s, library, nil // no error: other scenarios report that haul is missing
 	}
 	version := strings.TrimSpace(binary.output("version"))
 	if strings.Contains(binary.flags("get"), "--identity") {
@@ -80,10 +81,10 @@ func (f *finder) ours(haul string) (SFTPClient, Server, Server, error) {
 	return c, s, library, nil
 }
 
-// pairs adds the pairs to the set.
+// pairs adds the pairs that it finds to the set, and records the absent ones.
 func (f *finder) pairs(haul string) {
 	servers, clients := make(map[string]Server), make(map[string]SFTPClient)
-	why := make(map[string]error) // by the name of an absent server or client
+	why := make(map[string]error) // why a server or a client is absent, by its name
 	client := func(p program, err error, version func() string, all ...SFTPClient) {
 		for _, c := range all {
 			if err != nil {

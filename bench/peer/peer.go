@@ -20,8 +20,8 @@ import (
 )
 
 // A Command makes a command for a program and its arguments, to be started later. It is
-// exec.CommandContext, or a function that adds a namespace or a limit. Server.Start keeps its
-// settings of the command, but adds to the environment and to SysProcAttr.
+// exec.CommandContext, or a function that adds a namespace or a limit. Server.Start keeps the
+// settings of the returned command, but adds to its environment and SysProcAttr.
 type Command func(ctx context.Context, name string, args ...string) *exec.Cmd
 
 // Stores says what happens to an upload.
@@ -29,10 +29,10 @@ type Stores int
 
 // The kinds of storage for uploads, from none to a file.
 const (
-	Refuses  Stores = iota // no uploads
-	Discards               // received and dropped
-	Memory                 // kept while the server runs, and can be downloaded
-	Disk                   // a file in the directory served
+	Refuses  Stores = iota // uploads are refused
+	Discards               // uploads are received and dropped
+	Memory                 // uploads are kept while the server runs, and can be downloaded
+	Disk                   // uploads become files in the served directory
 )
 
 // String returns the text for a report.
@@ -43,41 +43,41 @@ func (s Stores) String() string {
 // A Server is the recipe for one server, or for one way to start it. It may be started several
 // times.
 type Server struct {
-	Name    string // unique, the same in each report: "dnsmasq single-port"
-	Version string // from the program or its package; "" if neither has one
+	Name    string // unique name, which is the same in all reports: "dnsmasq single-port"
+	Version string // version that the program or its package states; "" if neither does
 	Path    string // path of the program
 	Build   string // beginning of the program's SHA-256, in hexadecimal; "" if it cannot be read
 
-	SinglePort bool // all transfers use the port of the request
-	Windows    bool // accepts windowsize
+	SinglePort bool // all transfers use the port that receives requests
+	Windows    bool // the server accepts the option windowsize
 	// OnlyUploads means that the program takes part in uploads only, because it serves only
 	// uploaded files or differs from another one only in uploads.
 	OnlyUploads bool
-	MinBlock    int    // bytes: the smallest block that it accepts; 0 means 8
+	MinBlock    int    // smallest block size that the server accepts, in bytes; 0 means 8
 	Uploads     Stores // what happens to uploads, unless Options.KeepUploads is set
-	Floor       bool   // a yardstick, not a server
-	Variant     bool   // started in a way that only some scenarios request, by name
+	Floor       bool   // the program is a yardstick for the least possible cost, not a real server
+	Variant     bool   // this way to start the server is measured only in scenarios that name it
 
 	// MaxConcurrent is the known maximum of simultaneous transfers on a machine of 8 GB, or 0 if
-	// there is no known limit. More would make the measurement useless.
+	// there is no known limit. With more transfers, the measurement would be useless.
 	MaxConcurrent int
 
-	Trade Trade // what a TCP server can do
+	Trade Trade // abilities of a TCP server
 
-	Note string // remark for the readers of a report; "" if none
+	Note string // remark for the readers of a report; may be empty
 
-	env    []string // added to the environment of this process
-	tcp    bool     // listens on TCP: an SFTP server, or one of Set.Streams
-	rooted bool     // for SFTP: names begin at the served directory
-	makes  string   // a directory that must exist, and that Start makes; "" if none
-	port69 bool     // knows only port 69
-	inDir  bool     // serves its working directory
-	keeps  bool     // can keep uploads in memory instead of discarding them
-	needs  string   // a condition that Start checks: "root" or ""
+	env    []string // variables that are added to the environment of this process
+	tcp    bool     // the server listens on TCP: it is an SFTP server, or one of Set.Streams
+	rooted bool     // for SFTP: the root of names is the served directory
+	makes  string   // directory that the server needs, and that Start makes; "" if it needs none
+	port69 bool     // the server can use only port 69
+	inDir  bool     // the server serves its working directory
+	keeps  bool     // the server can keep uploads in memory instead of discarding them
+	needs  string   // "root" if the server needs root, which Start checks; otherwise ""
 	args   func(Options, netip.AddrPort) []string
 
-	// config returns the content of the file that Options.config names; nil if the server needs
-	// none.
+	// config returns the content of the configuration file, whose path is Options.config. It is nil
+	// if the server needs no configuration file.
 	config func(Options, netip.AddrPort) string
 }
 
@@ -86,11 +86,11 @@ func (s *Server) Writes() bool { return s.Uploads != Refuses }
 
 // Options are the parameters for starting a server.
 type Options struct {
-	Dir string // directory to serve; the zero value is the working directory
+	Dir string // directory to serve; "" means the working directory
 
-	// Addr is the address to listen on. The default address is loopback, and the default port is
-	// a free one on loopback and 69 elsewhere. A server that only knows port 69 gets that port,
-	// and on loopback an address of its own.
+	// Addr is the address to listen on. The default address is loopback, and the default port is a
+	// free one on loopback and 69 elsewhere. A server that can use only port 69 gets that port, and
+	// on loopback an address of its own.
 	Addr netip.AddrPort
 
 	// KeepUploads makes a server that could discard uploads keep them in memory if it can, so
@@ -101,46 +101,48 @@ type Options struct {
 	// descriptors for each, and descriptors may be scarce.
 	ReadOnly bool
 
-	Keys  *Keys // SFTP servers need them to authenticate users
-	Delay bool  // for a program of package sftpprog: connections without TCP_NODELAY
+	Keys  *Keys // keys with which an SFTP server authenticates itself and its users
+	Delay bool  // for a program of package sftpprog: it does not set TCP_NODELAY on connections
 
-	Answer Answer // for a TCP server
+	Answer Answer // the answer of a TCP server to each request
 
-	Command Command // nil means exec.CommandContext
+	Command Command // makes the command that runs the server; nil means exec.CommandContext
 
-	// config is a file in a directory of its own that Start makes for a server that needs one.
+	// config is the path of the configuration file, in a directory that Start makes for a server
+	// that needs such a file.
 	config string
 }
 
 // An Absentee is a program that was not found.
 type Absentee struct {
 	Name string // name of the recipe
-	Why  string // the reason, and how to fix it
+	Why  string // why the program is absent, and how to install it
 }
 
 // A Set is the result of Find.
 type Set struct {
-	Servers []Server // TFTP servers; the clients are also for TFTP
+	Servers []Server // TFTP servers; the Clients are also for TFTP
 	Clients []Client
 	Tools   []Tool
 	Absent  []Absentee
-	Pairs   []Pair   // for SFTP
-	Streams []Server // for TCP and HTTP
+	Pairs   []Pair   // SFTP clients with their servers
+	Streams []Server // servers for TCP and HTTP
 }
 
-// A Tool is a program that measures something else than files, such as iperf3.
+// A Tool is a program that does not move files but measures something else, such as iperf3.
 type Tool struct {
 	Name, Version, Path string
 
 	env []string
 }
 
-// Command returns the command that runs the tool. run may be nil.
+// Command returns the command that runs the tool. If run is nil, it means exec.CommandContext.
 func (t *Tool) Command(ctx context.Context, run Command, args ...string) *exec.Cmd {
 	return command(ctx, run, t.env, t.Path, args...)
 }
 
-// Server returns the recipe with a name.
+// Server returns the TFTP server with the given name. It returns false if the server is absent or
+// unknown.
 func (s *Set) Server(name string) (*Server, bool) {
 	for i := range s.Servers {
 		if s.Servers[i].Name == name {
@@ -150,7 +152,8 @@ func (s *Set) Server(name string) (*Server, bool) {
 	return nil, false
 }
 
-// Pair returns the pair with a name.
+// Pair returns the SFTP pair with the given name. It returns false if the pair is absent or
+// unknown.
 func (s *Set) Pair(name string) (*Pair, bool) {
 	for i := range s.Pairs {
 		if s.Pairs[i].Name == name {
@@ -160,7 +163,8 @@ func (s *Set) Pair(name string) (*Pair, bool) {
 	return nil, false
 }
 
-// Stream returns the recipe with a name.
+// Stream returns the TCP or HTTP server with the given name. It returns false if the server is
+// absent or unknown.
 func (s *Set) Stream(name string) (*Server, bool) {
 	for i := range s.Streams {
 		if s.Streams[i].Name == name {
@@ -170,7 +174,8 @@ func (s *Set) Stream(name string) (*Server, bool) {
 	return nil, false
 }
 
-// Client returns the recipe with a name.
+// Client returns the TFTP client with the given name. It returns false if the client is absent or
+// unknown.
 func (s *Set) Client(name string) (*Client, bool) {
 	for i := range s.Clients {
 		if s.Clients[i].Name == name {
@@ -180,7 +185,7 @@ func (s *Set) Client(name string) (*Client, bool) {
 	return nil, false
 }
 
-// Tool returns the tool with a name.
+// Tool returns the tool with the given name. It returns false if the tool is absent or unknown.
 func (s *Set) Tool(name string) (*Tool, bool) {
 	for i := range s.Tools {
 		if s.Tools[i].Name == name {
@@ -190,7 +195,7 @@ func (s *Set) Tool(name string) (*Tool, bool) {
 	return nil, false
 }
 
-// command makes a command with additions to its environment.
+// command makes a command whose environment is that of this process and the variables in env.
 func command(ctx context.Context, run Command, env []string, name string, args ...string) *exec.Cmd {
 	if run == nil {
 		run = exec.CommandContext

@@ -16,15 +16,15 @@ import (
 )
 
 const (
-	readyTime = 10 * time.Second      // for a server to answer after its start
-	readyPoll = 10 * time.Millisecond // between two checks whether it does
-	stopTime  = 2 * time.Second       // for a server to end by itself when asked
-	killTries = 100                   // number of attempts to kill its last processes and wait for them
+	readyTime = 10 * time.Second      // how long a server may take to answer after its start
+	readyPoll = 10 * time.Millisecond // interval between two checks whether the server answers
+	stopTime  = 2 * time.Second       // how long a server may take to exit after it was asked to
+	killTries = 100                   // number of attempts to kill the last processes of a server, and to wait for them
 	killPoll  = 20 * time.Millisecond
 
-	sampleEvery = 50 * time.Millisecond // between two samples of memory
-	// sampleShare bounds the cost of sampling: the pause is this many times as long as the last
-	// sample took. Reading a thousand processes takes a while.
+	sampleEvery = 50 * time.Millisecond // shortest interval between two samples of memory
+	// sampleShare bounds the cost of sampling: the pause after a sample is at least sampleShare
+	// times as long as the sample took. Reading the memory of a thousand processes takes a while.
 	sampleShare = 20
 )
 
@@ -35,21 +35,21 @@ type Process struct {
 	addr   netip.AddrPort
 	group  group
 	log    tail
-	peak   atomic.Int64 // bytes
-	config string       // directory of the server's configuration, removed by Stop; "" if none
+	peak   atomic.Int64 // peak of the resident memory so far, in bytes
+	config string       // directory of the server's configuration, which Stop removes; may be empty
 
-	ended    chan struct{} // closed when the first process has ended, after err is set
+	ended    chan struct{} // closed when the started process has exited, after err was set
 	err      error
 	stop     sync.Once
 	stopping chan struct{}
 	sampler  sync.WaitGroup
 }
 
-// Start runs a server and returns once it answers, which may take up to 10 s. When ctx ends the
+// Start runs a server and returns once it answers, which may take up to 10 s. When ctx ends, the
 // server is killed, but Stop must be called nevertheless.
 //
-// It fails if the server needs root and this process is not root, and if the server ends at once
-// or does not answer. The error contains the end of the server's output.
+// Start returns an error if the server needs root and this process is not root, and if the server
+// exits at once or does not answer. The error contains the end of the server's output.
 func (s *Server) Start(ctx context.Context, o Options) (*Process, error) {
 	p, err := s.start(ctx, o)
 	if err != nil {
@@ -113,8 +113,8 @@ func (s *Server) start(ctx context.Context, o Options) (*Process, error) {
 	return p, nil
 }
 
-// configure writes the server's configuration, if it needs one, and returns the directory made
-// for it.
+// configure writes the server's configuration file, if it needs one, and returns the directory that
+// it makes for this file.
 func (s *Server) configure(o *Options, addr netip.AddrPort) (dir string, err error) {
 	if s.config == nil {
 		return "", nil
@@ -131,7 +131,7 @@ func (s *Server) configure(o *Options, addr netip.AddrPort) (dir string, err err
 
 func (p *Process) removeConfig() {
 	if p.config != "" {
-		_ = os.RemoveAll(p.config) // temporary
+		_ = os.RemoveAll(p.config) // an error only leaves a temporary file behind
 	}
 }
 
@@ -141,18 +141,18 @@ func (p *Process) prepare(o Options) {
 		p.cmd.Dir = o.Dir
 	}
 	p.cmd.Stdout, p.cmd.Stderr = &p.log, &p.log
-	// Children that outlive their parent keep the pipe of its output open.
+	// Children that outlive the server keep the pipe for its output open.
 	p.cmd.WaitDelay = stopTime
 	if p.cmd.SysProcAttr == nil {
 		p.cmd.SysProcAttr = &syscall.SysProcAttr{}
 	}
-	// An interrupt at the terminal is for the suite, which then ends its servers.
+	// An interrupt at the terminal must reach only the suite, which then ends its servers.
 	p.cmd.SysProcAttr.Setpgid = true
 }
 
-// raiseFiles lets servers open as many files as the hard limit allows, since some need a socket
-// for each transfer. A limit set by this call is inherited, unlike the one that the Go runtime
-// sets for itself.
+// raiseFiles lets servers open as many files as the hard limit allows, because some servers need a
+// socket for each transfer. Child processes inherit a limit that is set by this call, unlike the
+// limit that the Go runtime sets for itself.
 var raiseFiles = sync.OnceFunc(func() {
 	var l syscall.Rlimit
 	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l) == nil {
@@ -161,7 +161,8 @@ var raiseFiles = sync.OnceFunc(func() {
 	}
 })
 
-// await returns once the server answers.
+// await returns nil once the server answers, or an error if it exits or does not answer within
+// readyTime.
 func (p *Process) await(ctx context.Context, o Options) error {
 	deadline := time.Now().Add(readyTime)
 	for time.Now().Before(deadline) {
@@ -169,8 +170,9 @@ func (p *Process) await(ctx context.Context, o Options) error {
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
-		// A server elsewhere may not be reachable from here, but a bound socket keeps a request,
-		// or a connection, until the server processes it.
+		// A server in another namespace may not be reachable from here. It is enough that its
+		// socket is bound, because the socket keeps a request or a connection until the server
+		// processes it.
 		if bound && (p.server.tcp || o.Command != nil || answers(p.addr)) {
 			return nil
 		}
@@ -189,8 +191,8 @@ func (p *Process) await(ctx context.Context, o Options) error {
 func (p *Process) Addr() netip.AddrPort { return p.addr }
 
 // CPU returns the user and system time that the server's processes have used so far, including
-// ended ones. If Accounting is "process table", it lacks ended processes that their parent did
-// not wait for.
+// processes that have exited. If Accounting returns "process table", the time of exited processes
+// that their parent did not wait for is missing.
 func (p *Process) CPU() (time.Duration, error) {
 	d, err := p.group.cpu()
 	if err != nil {
@@ -199,19 +201,19 @@ func (p *Process) CPU() (time.Duration, error) {
 	return d, nil
 }
 
-// Accounting returns the source of CPU: "cgroup v2", "cgroup v1", or "process table" if this
-// process may not make control groups.
+// Accounting returns the source of the CPU times: "cgroup v2", "cgroup v1", or "process table" if
+// this process may not make control groups.
 func (p *Process) Accounting() string { return p.group.name() }
 
-// Memory returns the peak of the total resident memory of the server's processes, in bytes.
-// Samples are taken every 50 ms, or less often with thousands of processes. Memory that several
-// of them share counts for each.
+// Memory returns the peak of the total resident memory of the server's processes, in bytes. Samples
+// are taken every 50 ms, or less often with thousands of processes. Memory that several processes
+// share counts once for each of them.
 func (p *Process) Memory() int64 { return max(p.peak.Load(), p.resident()) }
 
 func (p *Process) resident() int64 { return residentOf(p.group) }
 
-// Proportional returns how much memory the server's processes use now, in bytes. Of shared
-// memory, only their share counts (PSS).
+// Proportional returns how much memory the server's processes use now, in bytes. Of memory that
+// they share with other processes, only their share counts (PSS).
 func (p *Process) Proportional() (int64, error) {
 	sum := int64(0)
 	for _, pid := range p.group.pids() {
@@ -224,10 +226,10 @@ func (p *Process) Proportional() (int64, error) {
 	return sum, nil
 }
 
-// Signal sends a signal to the started process.
+// Signal sends a signal to the server's first process.
 func (p *Process) Signal(s syscall.Signal) error { return syscall.Kill(p.PID(), s) }
 
-// PID returns the number of the started process.
+// PID returns the ID of the server's first process.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
 func (p *Process) sample() {
@@ -247,8 +249,8 @@ func (p *Process) sample() {
 // Log returns the end of the server's output, up to some kilobytes.
 func (p *Process) Log() string { return p.log.String() }
 
-// Running returns nil as long as the server runs, and afterwards how it ended with the end of its
-// output.
+// Running returns nil as long as the server runs. Afterwards it returns an error that says how the
+// server ended, and contains the end of its output.
 func (p *Process) Running() error {
 	select {
 	case <-p.ended:
@@ -258,8 +260,8 @@ func (p *Process) Running() error {
 	}
 }
 
-// Stop ends the server and all its processes: first by asking, then by force. CPU and Memory must
-// be called before. Further calls do nothing.
+// Stop ends all of the server's processes: it asks them to exit, and then kills the processes that
+// are left. CPU and Memory cannot be called after Stop. Further calls of Stop do nothing.
 func (p *Process) Stop() {
 	p.stop.Do(func() {
 		close(p.stopping)
@@ -285,7 +287,7 @@ func (p *Process) Stop() {
 func (p *Process) signal(s syscall.Signal) bool {
 	pids := p.group.pids()
 	for _, pid := range pids {
-		_ = syscall.Kill(pid, s) // it may have just ended
+		_ = syscall.Kill(pid, s) // an error means that the process has just ended
 	}
 	return len(pids) > 0
 }

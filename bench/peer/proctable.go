@@ -10,11 +10,11 @@ import (
 	"time"
 )
 
-// ticks is how many clock ticks /proc counts in a second, on all Linux systems.
+// ticks is the number of clock ticks per second in the files of /proc, on all Linux systems.
 const ticks = 100
 
-// A processTree is the group if control groups are not permitted: a process and its descendants
-// in the process table.
+// A processTree is the kind of group that is used if control groups are not permitted. It consists
+// of the process `root` and its descendants in the process table.
 type processTree struct{ root int }
 
 func (t *processTree) name() string { return "process table" }
@@ -22,7 +22,7 @@ func (t *processTree) remove()      {}
 
 func (t *processTree) begin(cmd *exec.Cmd) func() error {
 	return func() error {
-		if cmd.Process != nil { // it has started
+		if cmd.Process != nil { // the command has started
 			t.root = cmd.Process.Pid
 		}
 		return nil
@@ -51,7 +51,8 @@ func (t *processTree) pids() []int {
 	return pids
 }
 
-// cpu counts living processes, and those ended ones that their parent waited for.
+// cpu returns the CPU time of the living processes, and of exited processes that their parent
+// waited for.
 func (t *processTree) cpu() (time.Duration, error) {
 	var sum time.Duration
 	for _, pid := range t.pids() {
@@ -67,11 +68,11 @@ func (t *processTree) cpu() (time.Duration, error) {
 	return sum, nil
 }
 
-// A stat contains the required fields of /proc/PID/stat.
+// A stat holds the fields of /proc/PID/stat that this package needs.
 type stat struct {
 	state  string
 	parent int
-	cpu    time.Duration // including that of children waited for
+	cpu    time.Duration // includes the time of exited children that the process waited for
 }
 
 func readStat(pid int) (stat, error) {
@@ -79,7 +80,7 @@ func readStat(pid int) (stat, error) {
 	if err != nil {
 		return stat{}, err
 	}
-	// The second field is the name in parentheses, which may contain any character.
+	// The second field is the process's name in parentheses, which may contain any character.
 	f := strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:]))
 	if len(f) < 15 {
 		return stat{}, fmt.Errorf("/proc/%d/stat has %d fields after the name, too few", pid, len(f))
@@ -98,7 +99,7 @@ func readStat(pid int) (stat, error) {
 	return s, nil
 }
 
-// resident returns the resident memory of a process in bytes, or 0 if it has ended.
+// resident returns the resident memory of a process in bytes, or 0 if the process has exited.
 func resident(pid int) int64 {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
 	if err != nil {
@@ -108,11 +109,12 @@ func resident(pid int) int64 {
 	if len(f) < 2 {
 		return 0
 	}
-	pages, _ := strconv.ParseInt(f[1], 10, 64) // 0 if it is not a number
+	pages, _ := strconv.ParseInt(f[1], 10, 64) // the result is 0 if the field is not a number
 	return pages * int64(os.Getpagesize())
 }
 
-// proportional returns the Pss line of /proc/PID/smaps_rollup, in bytes.
+// proportional returns the proportional memory (PSS) of a process in bytes, from the line Pss of
+// /proc/PID/smaps_rollup.
 func proportional(pid int) (int64, error) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
 	if err != nil {

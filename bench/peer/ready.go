@@ -15,16 +15,16 @@ import (
 	"time"
 )
 
-// tftpPort is the port for TFTP requests (RFC 1350), and sshPort that of SSH.
+// tftpPort is the port for TFTP requests (RFC 1350), and sshPort is the port of SSH.
 const (
 	tftpPort = 69
 	sshPort  = 22
 )
 
-// answerTime is how long answers waits for a reply.
+// answerTime is how long the function `answers` waits for a reply.
 const answerTime = 100 * time.Millisecond
 
-// address returns where a server will listen.
+// address returns the address at which a server will listen.
 func (s *Server) address(o Options) (netip.AddrPort, error) {
 	a := o.Addr
 	here := !a.Addr().IsValid()
@@ -48,7 +48,7 @@ func (s *Server) address(o Options) (netip.AddrPort, error) {
 	return netip.AddrPortFrom(a.Addr(), tftpPort), nil
 }
 
-// freePort returns a port that was free a moment ago.
+// freePort returns an address with a port that was free a moment ago.
 func (s *Server) freePort(ip netip.Addr) (netip.AddrPort, error) {
 	if s.tcp {
 		l, err := net.ListenTCP("tcp", net.TCPAddrFromAddrPort(netip.AddrPortFrom(ip, 0)))
@@ -68,8 +68,8 @@ func (s *Server) freePort(ip netip.Addr) (netip.AddrPort, error) {
 	return netip.AddrPortFrom(a.Addr().Unmap(), a.Port()), nil
 }
 
-// answers reports whether a server replies to a request for a file that does not exist, perhaps
-// with an error.
+// answers reports whether a TFTP server replies to a request for a file that does not exist. An
+// ERROR counts as a reply.
 func answers(a netip.AddrPort) bool {
 	c, err := net.ListenUDP("udp", nil)
 	if err != nil {
@@ -106,8 +106,8 @@ func listens(pid int, tcp bool, a netip.AddrPort) (bool, error) {
 	return false, nil
 }
 
-// binds reports whether a local address in the kernel's format, such as 0100007F:0045 for
-// 127.0.0.1:69, receives what is sent to a.
+// binds reports whether a socket receives what is sent to a. local is the socket's local address in
+// the kernel's format, such as 0100007F:0045 for 127.0.0.1:69.
 func binds(local string, a netip.AddrPort) bool {
 	ip, port, _ := strings.Cut(local, ":")
 	n, err := strconv.ParseUint(port, 16, 16)

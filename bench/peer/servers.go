@@ -11,13 +11,13 @@ import (
 	"strings"
 )
 
-// maxAsked is the limit of simultaneous transfers for servers that have such a setting. It is a
-// little more than the largest measurement needs.
+// maxAsked is the limit of simultaneous transfers that is set for servers with such a setting. It
+// is a little higher than the largest measurement needs.
 const maxAsked = 12000
 
-// Haul returns the recipes for a haul binary, which answers from separate ports or from a single
-// one. Flags that older builds lack are left out. It fails if there is no binary, or the binary
-// does not run.
+// Haul returns the recipes for the ways to start a haul binary as a TFTP server, such as with
+// separate ports and with a single port. Flags that older builds lack are left out. Haul returns an
+// error if there is no binary, or the binary does not run.
 func Haul(name, path string) ([]Server, error) {
 	abs, err := filepath.Abs(path)
 	if err == nil {
@@ -46,7 +46,7 @@ func Haul(name, path string) ([]Server, error) {
 	two.args = func(o Options, a netip.AddrPort) []string { return append(haulArgs(help, o, a), "--loops", "2") }
 	all := []Server{s, single, two}
 	if strings.Contains(help, "--no-fsync ") {
-		// This is how the peers work: none of them waits for the disk.
+		// The peers work in this way: none of them waits for the disk.
 		without := s
 		without.Name += " without fsync"
 		without.OnlyUploads, without.Note = true, "does not wait for the disk, as no other server does"
@@ -56,8 +56,8 @@ func Haul(name, path string) ([]Server, error) {
 	return all, nil
 }
 
-// haulArgs returns the flags for haul serve, for any build of haul. With them it does not log
-// each transfer, and does not treat a single address with thousands of requests as an attack.
+// haulArgs returns the arguments for haul serve, for any build of haul. With these, haul does not
+// log each transfer, and does not treat a single address with thousands of requests as an attack.
 func haulArgs(help string, o Options, a netip.AddrPort) []string {
 	args := []string{"serve", o.Dir, "--tftp", a.String()}
 	if !o.ReadOnly {
@@ -82,7 +82,8 @@ func (f *finder) haul() {
 	f.add(servers...)
 }
 
-// floors adds our own programs, whose only version is that of the repository.
+// floors adds the floors: programs of this repository that show the least possible cost. Their
+// version is that of the repository.
 func (f *finder) floors() {
 	const note = "a yardstick: no timers, no disk, files in memory as packets"
 	batch := Server{Windows: true, Uploads: Discards, Floor: true, keeps: true, Note: note}
@@ -162,8 +163,8 @@ func (f *finder) dnsmasq() {
 		needs: "root", port69: true, Note: "some transfers fail at 10,000, some in some runs at 1,000",
 		args: func(o Options, a netip.AddrPort) []string { return append(args(o, a), "--bind-interfaces") },
 	}
-	// Bound to its own address, 2.90 cannot send on a single port ("network is unreachable"); so
-	// it binds all addresses, and answers only on this one.
+	// If dnsmasq 2.90 is bound to one address, it cannot send on a single port ("network is
+	// unreachable"). So here it binds all addresses, and answers only on this one.
 	single := s
 	single.Name += " single-port"
 	single.SinglePort, single.MaxConcurrent = true, 1000
@@ -209,7 +210,7 @@ func (f *finder) rTFTPD() {
 	}
 	f.add(Server{
 		Name: "r-tftpd", Version: p.version("--version"), Path: p.path, inDir: true,
-		// It would otherwise log a line for each transfer, which nobody reads.
+		// Otherwise it would log a line for each transfer, which nobody reads.
 		env:     []string{"RUST_LOG=error"},
 		Windows: true, Uploads: Discards, Note: "discards uploads: that is all it can do with them",
 		args: func(o Options, a netip.AddrPort) []string {
@@ -229,7 +230,7 @@ func (f *finder) goServer() {
 	})
 }
 
-// tftpdGo supports no options.
+// tftpdGo adds tftpd-go, which supports no options.
 func (f *finder) tftpdGo() {
 	p, ok := f.built("tftpd-go/tftpd-go", "tftpd-go")
 	if !ok {
@@ -246,8 +247,8 @@ func (f *finder) tftpdGo() {
 
 func port(a netip.AddrPort) string { return strconv.Itoa(int(a.Port())) }
 
-// self returns this process's user and group, for servers that would become nobody. A user or
-// group without a name is given by its number.
+// self returns this process's user and group, for servers that would otherwise become the user
+// nobody. If the user or the group has no name, self returns its number.
 func self() (name, group string) {
 	name, group = strconv.Itoa(os.Getuid()), strconv.Itoa(os.Getgid())
 	if u, err := user.Current(); err == nil {

@@ -13,10 +13,10 @@ import (
 
 // An SFTPClient is the recipe for an SFTP client, or for one way to use it.
 type SFTPClient struct {
-	Name    string // unique, the same in each report: "lftp pget -n 4"
+	Name    string // unique name, which is the same in all reports: "lftp pget -n 4"
 	Version string
 	Path    string
-	Build   string // like Server.Build
+	Build   string // beginning of the program's SHA-256, like Server.Build
 	Note    string
 
 	env   []string
@@ -26,18 +26,18 @@ type SFTPClient struct {
 // A Task is the work of an SFTP client.
 type Task int
 
-// Tasks.
+// The tasks.
 const (
 	GetFile Task = iota
 	PutFile
-	GetTree    // a directory with its content, into an existing one
-	PutTree    // likewise
-	ReadFile   // with a buffer, by a library, and without keeping the data
-	WriteFile  // with a buffer, by a library
-	FetchFile  // like GetFile, by a library
-	FillFile   // like PutFile, by a library
-	StreamFrom // like FetchFile, by io.Copy
-	StreamTo   // like FillFile, by io.Copy
+	GetTree    // download a directory with its content into an existing directory
+	PutTree    // upload a directory with its content into an existing directory
+	ReadFile   // read a file through a buffer by a library, without keeping the data
+	WriteFile  // write a file through a buffer by a library
+	FetchFile  // download a file by a library
+	FillFile   // upload a file by a library
+	StreamFrom // download a file by a library and io.Copy
+	StreamTo   // upload a file by a library and io.Copy
 )
 
 // String returns the text for a message.
@@ -51,23 +51,23 @@ type SFTPJob struct {
 	Task   Task
 	Server netip.AddrPort
 	Keys   *Keys
-	Remote string // name on the server: see Server.At
-	Local  string // local path
+	Remote string // name of the file or directory on the server: see Server.At
+	Local  string // path of the local file or directory
 
-	// For ReadFile and WriteFile:
-	Buffer int           // bytes
-	Size   int64         // bytes to write
+	// These fields are for ReadFile and WriteFile.
+	Buffer int           // size of the buffer, in bytes
+	Size   int64         // size of the file, in bytes
 	Limit  time.Duration // time after which to stop, even if unfinished
 
-	// For experiments with haul's library.
-	Delay        bool // without TCP_NODELAY
-	Requests     int  // most requests under way; 0 means no limit
-	RequestBytes int  // most bytes of each request; 0 means no limit
+	// These fields are for experiments with haul's library.
+	Delay        bool // the connection does not set TCP_NODELAY
+	Requests     int  // largest number of requests under way; 0 means no limit
+	RequestBytes int  // largest size of a request in bytes; 0 means no limit
 }
 
 // An invocation describes how to start a program.
 type invocation struct {
-	path  string // empty means SFTPClient.Path
+	path  string // path of the program; "" means SFTPClient.Path
 	args  []string
 	stdin string
 }
@@ -75,7 +75,8 @@ type invocation struct {
 // Does reports whether the client can do a task.
 func (c *SFTPClient) Does(t Task) bool { return c.tasks[t] != nil }
 
-// Command returns the command for a job; run may be nil. It may fail with [ErrOption].
+// Command returns the command for a job. If run is nil, it means exec.CommandContext. If the client
+// cannot do the job's task, the error is [ErrOption].
 func (c *SFTPClient) Command(ctx context.Context, run Command, j SFTPJob) (*exec.Cmd, error) {
 	invoke := c.tasks[j.Task]
 	if invoke == nil {
@@ -89,7 +90,7 @@ func (c *SFTPClient) Command(ctx context.Context, run Command, j SFTPJob) (*exec
 	return cmd, nil
 }
 
-// Ways to use a client that are shown beside the plain one.
+// These are names of clients that are used in a special way, and measured next to the plain client.
 const (
 	openSSHTuned = "OpenSSH sftp -R 256 -B 261120"
 	pkgTuned     = "pkg/sftp, concurrent writes"
@@ -97,7 +98,8 @@ const (
 	lftpParallel = "lftp mirror -P 8"
 )
 
-// ofLibrary returns the client of one of package sftpprog's programs.
+// ofLibrary returns the recipe for a program of package sftpprog as a client. `more` holds further
+// arguments for it.
 func ofLibrary(name string, more ...string) SFTPClient {
 	file := func(verb string) func(SFTPJob) invocation {
 		return func(j SFTPJob) invocation {
@@ -127,7 +129,7 @@ func ofLibrary(name string, more ...string) SFTPClient {
 	}}
 }
 
-// haulCommands returns the ways to use haul as a program.
+// haulCommands returns the invocations of haul's commands for each task that they can do.
 func haulCommands(path string) map[Task]func(SFTPJob) invocation {
 	command := func(put, tree bool) func(SFTPJob) invocation {
 		return func(j SFTPJob) invocation {
@@ -148,8 +150,8 @@ func haulCommands(path string) map[Task]func(SFTPJob) invocation {
 	}
 }
 
-// sshOptions returns the options for OpenSSH's programs: only those that the login needs, and the
-// cipher.
+// sshOptions returns the options for OpenSSH's programs: only the options that the login needs, and
+// the cipher.
 func sshOptions(j SFTPJob) []string {
 	args := []string{"-F", "/dev/null"}
 	for _, option := range []string{
@@ -162,7 +164,8 @@ func sshOptions(j SFTPJob) []string {
 	return args
 }
 
-// openSSH reads commands from standard input in batch mode, so it ends at the first error.
+// openSSH returns the recipe for OpenSSH's sftp, which reads commands from standard input. In batch
+// mode it exits at the first error.
 func openSSH(name string, more ...string) SFTPClient {
 	batch := func(line func(SFTPJob) string) func(SFTPJob) invocation {
 		return func(j SFTPJob) invocation {
@@ -179,7 +182,8 @@ func openSSH(name string, more ...string) SFTPClient {
 	}}
 }
 
-// lftp runs ssh. With pget it fetches a file in parts, over several connections.
+// lftp returns the recipes for lftp, which runs ssh. With pget it fetches a file in parts, over
+// several connections.
 func lftp() []SFTPClient {
 	script := func(line func(SFTPJob) string) func(SFTPJob) invocation {
 		return func(j SFTPJob) invocation {
@@ -207,8 +211,8 @@ func lftp() []SFTPClient {
 	return []SFTPClient{plain, parts, parallel}
 }
 
-// Rclone has its own SSH client. Its options keep it from running checksum commands in a shell,
-// because the other clients do not check either.
+// rclone has its own SSH client. The options keep it from running checksum commands in a shell,
+// because the other clients do not compare checksums either.
 var rclone = SFTPClient{Name: "rclone", tasks: map[Task]func(SFTPJob) invocation{
 	GetFile: rcloneCommand("copyto", false), PutFile: rcloneCommand("copyto", true),
 	GetTree: rcloneCommand("copy", false), PutTree: rcloneCommand("copy", true),
@@ -230,8 +234,8 @@ func rcloneCommand(verb string, put bool) func(SFTPJob) invocation {
 	}
 }
 
-// mscp fetches a file in parts, over as many SSH connections as it chooses. It reads only the
-// user's own known_hosts file, so it has to accept any host key here.
+// mscp returns the recipe for mscp, which fetches a file in parts, over as many SSH connections as
+// it chooses. It reads only the user's own known_hosts file, so here it has to accept any host key.
 func mscp() SFTPClient {
 	const anyHostKey, quiet = "-H", "-q"
 	command := func(put bool) func(SFTPJob) invocation {

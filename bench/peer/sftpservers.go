@@ -9,15 +9,15 @@ import (
 	"strings"
 )
 
-// Cipher is used by all SFTP clients and servers. If each chose its own, the measurement would
-// compare ciphers.
+// Cipher is the cipher of all SFTP clients and servers. If each program chose its own cipher, the
+// measurement would compare ciphers.
 const Cipher = "aes128-gcm@openssh.com"
 
 // sshdDir is the directory in which sshd confines its unprivileged process. Its path is compiled
-// in, and it is made at boot if sshd is installed.
+// into sshd, and the directory is made at boot if sshd is installed.
 const sshdDir = "/run/sshd"
 
-// At returns the name of a file on an SFTP server that serves dir.
+// At returns the name by which an SFTP server that serves dir knows the file dir/name.
 func (s *Server) At(dir, name string) string {
 	if s.rooted {
 		return "/" + name
@@ -25,7 +25,7 @@ func (s *Server) At(dir, name string) string {
 	return filepath.Join(dir, name)
 }
 
-// ofProgram returns the server of one of package sftpprog's programs.
+// ofProgram returns the recipe for a program of package sftpprog as a server.
 func ofProgram(name string, p program, version string) Server {
 	return Server{
 		Name: name, Version: version, Path: p.path, Build: p.build(), Uploads: Disk, tcp: true,
@@ -39,7 +39,7 @@ func ofProgram(name string, p program, version string) Server {
 	}
 }
 
-// haulSFTP is haul serve, with a file of users.
+// haulSFTP returns the recipe for haul serve with SFTP and a users file.
 func haulSFTP(path, help string) Server {
 	return Server{
 		Name: "haul", Path: path, Uploads: Disk, tcp: true, rooted: true,
@@ -53,7 +53,8 @@ func haulSFTP(path, help string) Server {
 	}
 }
 
-// sshd is OpenSSH's server with its defaults: only its address, the user and the cipher are set.
+// sshd returns the recipe for OpenSSH's server with its defaults: only its address, the user and
+// the cipher are set.
 func sshd(p program) (Server, error) {
 	if _, err := user.Lookup("sshd"); err != nil && os.Getuid() == 0 {
 		return Server{}, errors.New("there is no user sshd, which it becomes until somebody has logged in; useradd --system sshd makes one")
@@ -75,7 +76,7 @@ func sshd(p program) (Server, error) {
 	}, nil
 }
 
-// module returns the version of a module that a program was built from.
+// module returns the version of the module with the given path that the program was built from.
 func (p program) module(path string) string {
 	for _, m := range p.modules() {
 		if m.Path == path {

@@ -5,17 +5,17 @@ import (
 	"sync"
 )
 
-// tailBytes is how much of the end of a server's output is kept. The end contains the reason of a
-// failure.
+// tailBytes is how many bytes from the end of a server's output are kept. The end contains the
+// reason for a failure.
 const tailBytes = 8 << 10
 
-// A tail is a writer that keeps the last tailBytes bytes.
+// A tail is a writer that keeps the last tailBytes bytes that were written to it.
 type tail struct {
 	mu  sync.Mutex
 	buf []byte
 }
 
-// Write never fails.
+// Write appends p and drops bytes from the beginning. It never returns an error.
 func (t *tail) Write(p []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -11,28 +11,28 @@ import (
 	"time"
 )
 
-// An Answer is the response of a TCP server to each request.
+// An Answer describes the response of a TCP server to each request.
 type Answer struct {
-	Size      int           // bytes
-	Close     bool          // the connection ends with it
-	Encrypted bool          // by AES-128-CBC, in the program
-	Delay     time.Duration // before it
-	File      string        // the name of a file in Options.Dir that is the answer, instead of Size bytes
+	Size      int           // size of the body, in bytes
+	Close     bool          // the server closes the connection after the answer
+	Encrypted bool          // the program encrypts the body with AES-128-CBC
+	Delay     time.Duration // how long the server waits before the answer
+	File      string        // name of the file in Options.Dir that is the answer instead of Size bytes; may be empty
 
-	// Files with a certificate and its key, for TLS from the first byte. They are empty without
-	// TLS.
+	// Cert and Key are the paths of a certificate and its key, for TLS from the first byte. They
+	// are empty without TLS.
 	Cert, Key string
 }
 
-// OfTCP is a suffix for the name of an absent TCP server, like OfSFTP for a pair.
+// OfTCP is a suffix of the name of an absent TCP server, as OfSFTP is for a pair.
 const OfTCP = " (TCP)"
 
-// A Trade is what a TCP server can do.
+// A Trade says which answers a TCP server can send.
 type Trade struct {
-	Answers bool // can send the bytes of an Answer
-	Files   bool // can send a file
+	Answers bool // the server can send Answer.Size bytes
+	Files   bool // the server can send a file
 	TLS     bool
-	Stacks  bool // reports on SIGUSR1 how much memory the stacks of its goroutines use: see package tcpprog
+	Stacks  bool // on SIGUSR1, the server reports how much memory the stacks of its goroutines use: see package tcpprog
 }
 
 // Does reports whether the server can send an answer.
@@ -46,13 +46,13 @@ func (t Trade) Does(a Answer) bool {
 	return t.Answers
 }
 
-// A streamRecipe is a program around package tcpprog, or one way to start it.
+// A streamRecipe describes a program around package tcpprog, or one way to start such a program.
 type streamRecipe struct {
-	name, program string // program is a path below the peers, or below bin if it is ours
-	module        string // the module that gives the version; "" means the compiler's
+	name, program string // program is a path below the directory of the peers, or below bin if `ours` is set
+	module        string // module whose version is shown; "" means that the version of the compiler is shown
 	ours          bool
 	trade         Trade
-	more          []string // arguments
+	more          []string // further arguments of the program
 	note          string
 }
 
@@ -67,8 +67,9 @@ var (
 	allOfIt     = Trade{Answers: true, Stacks: true, TLS: true, Files: true}
 )
 
-// streamRecipes are all programs around package tcpprog. For HTTP, haul is configured to expect
-// that clients speak first. Libraries with this setting are measured both ways.
+// streamRecipes describes all programs around package tcpprog. For HTTP, haul is configured to
+// expect that clients speak first. Other libraries with this setting are measured with it and
+// without it.
 var streamRecipes = []streamRecipe{
 	{name: "haul", program: "haultcp", ours: true, trade: andTLS, more: []string{"-defer"}, note: ofTCP + "; clients speak first (TCP_DEFER_ACCEPT)"},
 	{name: "haul without DEFER_ACCEPT", program: "haultcp", ours: true, trade: andTLS, note: ofTCP},
@@ -87,7 +88,7 @@ var streamRecipes = []streamRecipe{
 	{name: "goroutines", program: "tcp/goroutines", trade: andTLS, note: "our own, built as an ordinary Go server is: a goroutine for each connection of package net"},
 }
 
-// Names of the other TCP servers.
+// These are the names of the TCP servers that are not built around package tcpprog.
 const (
 	haulServe    = "haul serve"
 	nginx        = "nginx"
@@ -105,8 +106,8 @@ func StreamNames() []string {
 	return append(all, haulServe, nginx, caddy, streamFloor, streamFloorD)
 }
 
-// Streams returns the TCP servers as Set.Streams and the tools for their loads, and names those
-// that are absent. haul is the path of a haul binary, and binDir is as for Find.
+// Streams returns a Set with the TCP servers as Streams, with the tools for their loads, and with
+// the absent ones. haul is the path of a haul binary, and binDir is as for Find.
 func Streams(binDir, haul string) Set {
 	f := newFinder(binDir)
 	f.streams(haul)
@@ -149,7 +150,7 @@ func (f *finder) addStream(s Server) {
 	f.set.Streams = append(f.set.Streams, s)
 }
 
-// stream adds a program around package tcpprog.
+// stream adds the program that r describes to the set, or records it as absent.
 func (f *finder) stream(r streamRecipe) {
 	p, err := f.program(r.program)
 	if r.ours {
@@ -171,7 +172,8 @@ func (f *finder) stream(r streamRecipe) {
 	})
 }
 
-// programArgs returns the arguments for package tcpprog.
+// programArgs returns the arguments with which a program around package tcpprog listens at a and
+// sends o.Answer.
 func programArgs(o Options, a netip.AddrPort) []string {
 	args := []string{"-listen", a.String()}
 	if o.Answer.Cert != "" {
@@ -193,7 +195,7 @@ func programArgs(o Options, a netip.AddrPort) []string {
 	return args
 }
 
-// httpFloor is the yardstick in C.
+// httpFloor returns the recipe for the yardstick in C, floor-http.
 func httpFloor(name string, p program) Server {
 	return Server{
 		Name: name, Path: p.path, Floor: true, Trade: Trade{Answers: true, Files: true},
@@ -221,7 +223,8 @@ func httpFloor(name string, p program) Server {
 	}
 }
 
-// haulHTTP is haul serve, if this build of it supports HTTP.
+// haulHTTP returns the recipe for haul serve with HTTP. It returns an error if this build of haul
+// does not support HTTP.
 func haulHTTP(path string) (Server, error) {
 	p, err := runnable(path)
 	if err != nil {
@@ -250,7 +253,8 @@ func haulHTTP(path string) (Server, error) {
 	}, nil
 }
 
-// certFlags returns the flags for a certificate and its key that a help text contains, or nil.
+// certFlags returns the names of the two flags for a certificate and its key, as the help text
+// contains them, or nil.
 func certFlags(help string) []string {
 	for _, pair := range [][]string{{"--cert", "--key"}, {"--tls-cert", "--tls-key"}} {
 		if !slices.ContainsFunc(pair, func(flag string) bool { return !strings.Contains(help, flag+" ") }) {
@@ -260,7 +264,7 @@ func certFlags(help string) []string {
 	return nil
 }
 
-// nginxServer serves files with one worker, since it has one core.
+// nginxServer returns the recipe for nginx. It has one worker, because the server runs on one core.
 func nginxServer(p program) Server {
 	return Server{
 		Name: nginx, Version: p.version("-v"), Path: p.path, env: p.env, Trade: Trade{Files: true, TLS: true},
@@ -271,8 +275,8 @@ func nginxServer(p program) Server {
 	}
 }
 
-// nginxConfig returns nginx's configuration. Its TLS is that of package tcpprog: version 1.3,
-// X25519, AES-128-GCM, and no session resumption.
+// nginxConfig returns nginx's configuration. It sets up TLS in the same way as package tcpprog:
+// version 1.3, X25519, AES-128-GCM, and no session resumption.
 func nginxConfig(o Options, a netip.AddrPort) string {
 	dir := filepath.Dir(o.config)
 	var b strings.Builder

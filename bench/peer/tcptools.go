@@ -5,14 +5,14 @@ import (
 	"path/filepath"
 )
 
-// Tools that generate loads over TCP.
+// These are the names of the tools that generate loads over TCP.
 const (
-	Wrk     = "wrk"     // the load generator, if present
+	Wrk     = "wrk"     // the load generator, if it is present
 	Curl    = "curl"    // fetches files
 	TCPLoad = "tcpload" // checks answers, holds connections, and is the load generator if there is no wrk
 )
 
-// streamTools adds these tools to the set.
+// streamTools adds the tools Wrk, Curl and TCPLoad to the set, or records them as absent.
 func (f *finder) streamTools() {
 	for _, t := range []struct{ pkg, name, versionFlag string }{{Wrk, Wrk, "-v"}, {Curl, Curl, "--version"}} {
 		p, err := f.unpacked(t.pkg, t.name)

@@ -1,5 +1,5 @@
-// Pkgsftp is github.com/pkg/sftp, client and server, as a program of the
-// suite: see package sftpprog.
+// Pkgsftp is a program of the suite around the client and the server of the library
+// github.com/pkg/sftp: see package sftpprog.
 package main
 
 import (
@@ -46,8 +46,8 @@ func (library) Dial(ctx context.Context, addr string, login *ssh.ClientConfig, o
 	return client{session, transport}, nil
 }
 
-// Serve uses the library's server that reads and writes files itself. The other one is for
-// programs with their own storage.
+// Serve uses the library's server that reads and writes files itself. The library's other server is
+// for programs with their own storage.
 func (library) Serve(ctx context.Context, l net.Listener, config *ssh.ServerConfig, dir string) error {
 	defer context.AfterFunc(ctx, func() { l.Close() })()
 	for {
@@ -62,7 +62,7 @@ func (library) Serve(ctx context.Context, l net.Listener, config *ssh.ServerConf
 	}
 }
 
-// maxSessions bounds the sessions of a connection, like sshd's limit.
+// maxSessions is the largest number of sessions on one connection. sshd has the same limit.
 const maxSessions = 10
 
 func serve(conn net.Conn, config *ssh.ServerConfig, dir string) {
@@ -78,7 +78,7 @@ func serve(conn net.Conn, config *ssh.ServerConfig, dir string) {
 		select {
 		case free <- struct{}{}:
 		default:
-			_ = offer.Reject(ssh.ResourceShortage, "too many sessions") // fails only with the connection
+			_ = offer.Reject(ssh.ResourceShortage, "too many sessions") // fails only if the connection has failed
 			continue
 		}
 		go func() {
@@ -95,7 +95,7 @@ func session(offer ssh.NewChannel, dir string) {
 	}
 	channel, requests, err := offer.Accept()
 	if err != nil {
-		return // the connection has ended
+		return // an error means that the connection has ended
 	}
 	defer channel.Close()
 	go func() {
@@ -129,8 +129,8 @@ func (c client) Get(_ context.Context, remote string, to *os.File) error {
 	return errors.Join(err, f.Close())
 }
 
-// Put makes requests overlap in any case. It sets their number itself instead of relying on an
-// option of the client.
+// Put uploads a file with requests that overlap. It always sets their number itself, and does not
+// rely on an option of the client.
 func (c client) Put(_ context.Context, from *os.File, remote string) error {
 	f, err := c.Client.Create(remote)
 	if err != nil {

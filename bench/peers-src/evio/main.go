@@ -1,8 +1,8 @@
 //go:build ignore
 
-// Evio is github.com/tidwall/evio: see package tcpprog. It is not part of the bench module,
-// because the library cannot be fetched everywhere. scripts/install-bench-peers builds it where
-// possible.
+// Evio is a program of the suite around the library github.com/tidwall/evio: see package tcpprog.
+// It is not part of the bench module, because the library cannot be fetched everywhere.
+// scripts/install-bench-peers builds it where possible.
 package main
 
 import (
@@ -16,13 +16,13 @@ import (
 
 func main() { tcpprog.Main("evio", serve) }
 
-// state is the state of a connection.
+// state holds the state of a connection between two calls of Data.
 type state struct {
 	in      evio.InputStream
 	scratch []byte
 }
 
-// serve ends only with the program: evio has no other way to end.
+// serve returns only if evio fails: evio offers no way to stop.
 func serve(_ context.Context, o tcpprog.Options) error {
 	if err := o.Only(false, false, false); err != nil {
 		return err
@@ -31,12 +31,12 @@ func serve(_ context.Context, o tcpprog.Options) error {
 	if err != nil {
 		return err
 	}
-	events := evio.Events{NumLoops: -1} // one for each CPU
+	events := evio.Events{NumLoops: -1} // one loop for each CPU
 	events.Opened = func(c evio.Conn) (out []byte, opts evio.Options, action evio.Action) {
 		c.SetContext(&state{})
 		return
 	}
-	// Data is called without data when a delay is over, because nothing else wakes a loop.
+	// When a delay is over, Data is called without data, because nothing else wakes a loop.
 	events.Data = func(c evio.Conn, in []byte) (out []byte, action evio.Action) {
 		s := c.Context().(*state)
 		if in != nil {

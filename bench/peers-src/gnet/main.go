@@ -1,8 +1,8 @@
 //go:build ignore
 
-// Gnet is github.com/panjf2000/gnet/v2: see package tcpprog. It is not part of the bench module,
-// because the library cannot be fetched everywhere. scripts/install-bench-peers builds it where
-// possible.
+// Gnet is a program of the suite around the library github.com/panjf2000/gnet/v2: see package
+// tcpprog. It is not part of the bench module, because the library cannot be fetched everywhere.
+// scripts/install-bench-peers builds it where possible.
 package main
 
 import (
@@ -40,7 +40,8 @@ func (h *handler) OnBoot(e gnet.Engine) gnet.Action {
 	return gnet.None
 }
 
-// OnTraffic runs in an event loop, which a delay must not block.
+// OnTraffic answers the requests that a connection has received. It runs in an event loop, which a
+// delay must not block.
 func (h *handler) OnTraffic(c gnet.Conn) gnet.Action {
 	data, err := c.Peek(-1)
 	if err != nil {
@@ -58,7 +59,7 @@ func (h *handler) OnTraffic(c gnet.Conn) gnet.Action {
 	}
 	if h.r.Delay > 0 {
 		time.AfterFunc(h.r.Delay, func() {
-			var own []byte // the loop sends it later
+			var own []byte // not a shared buffer, because the loop sends the answer later
 			_ = c.AsyncWrite(h.r.Answer(&own), func(c gnet.Conn, _ error) error {
 				if h.r.Close {
 					return c.Close()

@@ -48,7 +48,7 @@ func main() {
 	s := tftp.NewServer(read, write)
 	s.SetTimeout(5 * time.Second)
 	if *single {
-		// By default it uses blocks of 512 bytes on a single port.
+		// By default the library uses blocks of at most 512 bytes on a single port.
 		s.SetBlockSize(65456)
 		s.EnableSinglePort()
 	}

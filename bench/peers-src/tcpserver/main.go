@@ -1,8 +1,9 @@
 //go:build ignore
 
-// Tcpserver is github.com/maurice2k/tcpserver, used as in its examples: see package tcpprog. It
-// is not part of the bench module, because the library cannot be fetched everywhere.
-// scripts/install-bench-peers builds it where possible.
+// Tcpserver is a program of the suite around the library github.com/maurice2k/tcpserver, which it
+// uses as the library's examples do: see package tcpprog. It is not part of the bench module,
+// because the library cannot be fetched everywhere. scripts/install-bench-peers builds it where
+// possible.
 package main
 
 import (
