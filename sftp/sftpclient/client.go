@@ -48,8 +48,8 @@ type Config struct {
 	Memory int
 
 	// First names a file that will be read soon; "" for none. The handshake opens it and reads its
-	// beginning, which saves two round trips. The first Open of it within five seconds gets the
-	// result, and so do two Stats before that Open.
+	// beginning, which saves two round trips. The first Open of that file within five seconds gets
+	// the result, and so do two Stats before that Open.
 	First string
 
 	// Expect is how many bytes of one file are going to be moved, or FirstSize for the size of
@@ -132,8 +132,8 @@ func set[T int | time.Duration](v *T, to T) {
 
 // Errors of a connection.
 var (
-	// ErrConnectionLost means that the connection has ended and there is no other. The server may
-	// have executed the requests in flight, or not.
+	// ErrConnectionLost means that the connection has ended and the Client has no other. The server
+	// may have executed the requests in flight, or not.
 	ErrConnectionLost = mux.ErrConnectionLost
 
 	// ErrStalled means that the server was silent for too long: see [Config].

@@ -14,9 +14,9 @@ import (
 // larger uploads, saving a round trip makes no difference.
 const maxUnconfirmed = 128 << 10
 
-// fillBehind reads size bytes of r. They are sent together with the requests that close the file,
-// or earlier if another call needs them on the server. If the client has no memory for them,
-// fillBehind does nothing and returns false.
+// fillBehind reads `size` bytes of r, to be written at off. They are sent together with the
+// requests that close the file, or earlier if another call needs them on the server. If the client
+// has no memory for them, fillBehind does nothing and returns false.
 func (f *File) fillBehind(r io.ReaderAt, off, size int64) (n int64, ok bool, err error) {
 	if f.c.config.NoWriteBehind {
 		return 0, false, nil

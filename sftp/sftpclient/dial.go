@@ -41,10 +41,10 @@ func Dial(ctx context.Context, addr string, login *ssh.ClientConfig, config Conf
 	return c, nil
 }
 
-// Gather returns a buffered connection over c, for SSH. It reads all bytes that have arrived at
-// once, and while one write is in progress it gathers the next ones. That saves most of the system
-// calls that x/crypto/ssh would make. [Dial] calls it; programs that open connections for [New]
-// should call it too.
+// Gather returns a buffered connection over c, for SSH. One read from c takes in all bytes that
+// have arrived. While one write to c is in progress, further writes are gathered into the next one.
+// That saves most of the system calls that x/crypto/ssh would make. [Dial] calls it; programs that
+// open connections for [New] should call it too.
 //
 // Write may return before the data is sent; a later call then returns the error. Close waits at
 // most a second for the data, and closes c.
@@ -82,8 +82,8 @@ func NewStream(ctx context.Context, stream io.ReadWriteCloser, config Config) (*
 	return c, nil
 }
 
-// newClient begins with one connection. If owned is set, the connection is closed with the Client,
-// or if newClient fails.
+// newClient returns a Client whose first session is on the connection `first`. If owned is set,
+// that connection is closed with the Client, or if newClient fails.
 func newClient(ctx context.Context, first mux.Carrier, owned bool, config Config, connect func(context.Context) (mux.Carrier, error)) (*Client, error) {
 	config.setDefaults()
 	m, err := mux.New(ctx, first, owned, mux.Config{
@@ -99,8 +99,8 @@ func newClient(ctx context.Context, first mux.Carrier, owned bool, config Config
 	return c, nil
 }
 
-// connector returns a function that opens further connections, or nil if connect is nil. over
-// converts the result of connect into a carrier.
+// connector returns a function that opens further connections, or nil if connect is nil. The
+// function `over` converts the result of connect into a carrier.
 func connector[C any](connect func(context.Context) (C, error), over func(C) mux.Carrier) func(context.Context) (mux.Carrier, error) {
 	if connect == nil {
 		return nil

@@ -43,8 +43,8 @@ func (e *StatusError) Is(target error) bool { return e.kind != nil && errors.Is(
 // an extension, or the connection is lost. Other errors come from this side, for example from a
 // reader or a writer of the caller. An error because a context has ended counts for neither side.
 //
-// All errors of a Client and of its files are marked, so after a copy IsRemote shows which side has
-// failed.
+// All errors of a Client and of its files say which side caused them, so after a copy IsRemote
+// shows which side has failed.
 func IsRemote(err error) bool {
 	_, remote := errors.AsType[remoteError](err)
 	moved, ok := errors.AsType[*TransferError](err)
@@ -120,7 +120,7 @@ func isStatus(err error) bool {
 	return ok
 }
 
-// fail is like pathError for an error that may already have an operation and a name.
+// fail is like pathError, but replaces the operation and the name if the error already has them.
 func fail(op, name string, err error) error {
 	if err == nil {
 		return nil

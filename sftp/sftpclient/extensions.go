@@ -41,7 +41,8 @@ func (c *Client) HomeDir(ctx context.Context, user string) (string, error) {
 	return home, nil
 }
 
-// maxIDs is how many user and group IDs are sent at once: their names must fit into one packet.
+// maxIDs is how many user IDs and how many group IDs one request may contain: their names must fit
+// into one packet.
 const maxIDs = 256
 
 // OwnerNames returns the names of user IDs and of group IDs, in the same order

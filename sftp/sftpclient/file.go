@@ -62,7 +62,7 @@ type File struct {
 
 	mu     sync.Mutex
 	pos    int64           // offset of Read and Write; guarded by mu
-	next   int64           // offset at which the last ReadAt ended; guarded by mu
+	next   int64           // offset of the first byte after those of the last ReadAt; guarded by mu
 	ahead  *mux.ReadAhead  // the data for Read; nil if nothing is read ahead; guarded by mu
 	behind mux.WriteBehind // the data of Write that the server has not confirmed; guarded by mu
 	wrote  bool            // a write was sent to the server; guarded by mu
@@ -345,7 +345,7 @@ func (f *File) awaitBehind(ctx context.Context) error {
 }
 
 // writeError records err as the file's write error, unless an earlier one is recorded. It returns
-// the recorded error in the form for callers. The caller holds mu.
+// the recorded error, converted for the callers of the File. The caller holds mu.
 func (f *File) writeError(err error) error {
 	if err != nil && f.broken == nil {
 		f.broken = f.c.disk.explain(f.life, f.remote.Path, f.transferError("write", err))

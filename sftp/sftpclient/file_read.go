@@ -7,7 +7,8 @@ import (
 	"github.com/haul-project/haul/sftp/internal/mux"
 )
 
-// readAhead reads at off, and expects that the reader continues from there. The caller holds mu.
+// readAhead reads bytes at off into p, and expects that the reader continues after them. The caller
+// holds mu.
 func (f *File) readAhead(p []byte, off int64) (n int, err error) {
 	b, err := f.nextAt(off, int64(max(len(p), f.c.server.ReadChunk)))
 	if err != nil {
@@ -19,7 +20,7 @@ func (f *File) readAhead(p []byte, off int64) (n int, err error) {
 }
 
 // nextAt returns bytes at off that were read ahead. If nothing is read ahead at off, it starts to
-// read ahead there and requests the next `ahead` bytes. The caller holds mu.
+// read ahead at off and requests the next `ahead` bytes. The caller holds mu.
 func (f *File) nextAt(off, ahead int64) ([]byte, error) {
 	if f.ahead == nil || f.ahead.Pos() != off {
 		f.dropAhead()

@@ -19,7 +19,8 @@ func (f *File) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// WriteAt writes p at off, like Write. If the file was opened with O_APPEND, it writes at the end.
+// WriteAt writes p at off, like Write. If the file was opened with O_APPEND, it writes at the end
+// of the file.
 func (f *File) WriteAt(p []byte, off int64) (int, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -31,7 +32,8 @@ func (f *File) WriteAt(p []byte, off int64) (int, error) {
 	return f.write(p, off)
 }
 
-// write writes p. The caller holds mu.
+// write writes p at off, and waits for the server only if Config.NoWriteBehind is set. The caller
+// holds mu.
 func (f *File) write(p []byte, off int64) (n int, err error) {
 	if err := f.mayWrite("write", off, len(p)); err != nil {
 		return 0, err

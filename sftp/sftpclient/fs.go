@@ -88,7 +88,8 @@ func (f *fileSystem) ReadFile(name string) ([]byte, error) {
 	return b, nil
 }
 
-// An fsDir is an open directory.
+// An fsDir is an open directory of a fileSystem. It asks the server for entries only when ReadDir
+// is called.
 type fsDir struct {
 	f    *fileSystem
 	name string

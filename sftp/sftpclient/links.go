@@ -79,7 +79,7 @@ func walkLinks(ctx context.Context, c *Client, name string) (string, error) {
 			continue
 		}
 		if links++; links > maxLinks {
-			// Servers return this error too.
+			// For too many links, servers too answer that there is no such file.
 			return "", fmt.Errorf("%w: more than %d symbolic links", fs.ErrNotExist, maxLinks)
 		}
 		target, err := c.Readlink(ctx, next)
@@ -97,5 +97,6 @@ func walkLinks(ctx context.Context, c *Client, name string) (string, error) {
 	return done, nil
 }
 
-// maxLinkParts bounds how many parts links may add to a name.
+// maxLinkParts bounds the name that remains to be resolved after a link: the bytes of the link's
+// target and the number of parts, added up.
 const maxLinkParts = 8192

@@ -20,10 +20,10 @@ import (
 // maxEntries and maxEntryBytes bound the result of ReadDir.
 const (
 	maxEntries    = 1 << 20
-	maxEntryBytes = 128 << 20 // total length of the names
+	maxEntryBytes = 128 << 20 // total length of the names, in bytes
 )
 
-// A dirReader lists a directory.
+// A dirReader is an open directory of a Client.
 type dirReader struct {
 	name string
 
@@ -57,9 +57,9 @@ func (c *Client) openDir(ctx context.Context, name string, hide func(string) boo
 	return &dirReader{name: name, list: list}, nil
 }
 
-// entriesOf describes the entries of names, and counts those besides "." and "..". It leaves out
-// names for which hide returns true, and names that would lead out of the directory. unsafe is an
-// error that names the first one that would lead out.
+// entriesOf describes the entries in names, and counts the entries besides "." and "..". It leaves
+// out names for which hide returns true, and names that would lead out of the directory. The error
+// `unsafe` quotes the first name that would lead out.
 func entriesOf(names wire.Names, hide func(name string) bool) (list []fs.FileInfo, count int, unsafe error) {
 	list = make([]fs.FileInfo, 0, names.Len())
 	for e := range names.All() {

@@ -38,8 +38,8 @@ func (c *Client) Lstat(ctx context.Context, name string) (fs.FileInfo, error) {
 	return storewire.InfoOf(path.Base(name), a), nil
 }
 
-// taken returns the error of a request that creates a name. If the server gave no reason, and the
-// name is in use, it returns an fs.ErrExist.
+// taken returns err, the error of a request that creates a name. If the server gave no reason and
+// the name is in use, taken turns err into an fs.ErrExist.
 func taken(ctx context.Context, c *Client, err error, name string) error {
 	if !isFailure(err) {
 		return err
@@ -84,7 +84,7 @@ func (c *Client) MkdirAll(ctx context.Context, name string, perm fs.FileMode) er
 	}
 	err = c.Mkdir(ctx, name, perm)
 	if errors.Is(err, fs.ErrExist) {
-		// Another program was faster.
+		// Another program may have created the directory meanwhile.
 		if fi, e := c.Stat(ctx, name); e == nil && fi.IsDir() {
 			return nil
 		}

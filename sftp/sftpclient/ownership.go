@@ -94,7 +94,7 @@ func (o *ownership) recheck() error {
 }
 
 // An ownReader reads the source of an upload, as long as the temporary file belongs to that upload.
-// Otherwise its reads fail.
+// After that, its reads fail.
 type ownReader struct {
 	io.ReaderAt
 	o *ownership

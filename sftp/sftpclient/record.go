@@ -20,8 +20,8 @@ type uploadRecord struct {
 	c      *Client
 	name   string
 	token  string // the random part of the temporary file's name
-	size   int64  // the Size that the caller of Create gave; 0 if unknown
-	source uint64 // hash of the Source that the caller of Create gave
+	size   int64  // store.Create.Size of the upload; 0 if unknown
+	source uint64 // hash of store.Create.Source of the upload
 
 	mu      sync.Mutex // held while the record is written
 	seq     uint64     // number of the last record; guarded by mu
@@ -70,7 +70,7 @@ func openRegular(ctx context.Context, c *Client, name string) (*File, error) {
 }
 
 // checkpoint records that the first `whole` bytes are complete. If file is not nil, checkpoint
-// first has the server write it to its disk. If the record belongs to another upload by now,
+// first has the server write that file to its disk. If the record belongs to another upload by now,
 // checkpoint leaves it alone, and this upload continues without a record. The caller holds mu.
 func (u *uploadRecord) checkpoint(ctx context.Context, whole int64, file *mux.File) error {
 	if u.lost {
@@ -83,7 +83,7 @@ func (u *uploadRecord) checkpoint(ctx context.Context, whole int64, file *mux.Fi
 		}
 	}
 	// Use one handle for reading and writing: if another upload replaces the record meanwhile, it
-	// creates another file.
+	// creates a new file, which this handle does not change.
 	f, err := u.c.OpenFile(ctx, u.name, os.O_RDWR, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		u.lost = true
@@ -112,13 +112,13 @@ func (u *uploadRecord) checkpoint(ctx context.Context, whole int64, file *mux.Fi
 	return err
 }
 
-// state returns the next record.
+// state returns the record to write next. It says that the first `whole` bytes are complete.
 func (u *uploadRecord) state(whole int64) uploadrecord.Record {
 	return uploadrecord.Record{Seq: u.seq + 1, Whole: whole, Size: u.size, Source: u.source, Open: !u.closing, File: u.token}
 }
 
-// begin replaces an existing record by one of this upload. The caller holds mu, or is the only
-// user.
+// begin replaces an existing record by one of this upload. The caller holds mu, or no other
+// goroutine uses u yet.
 func (u *uploadRecord) begin(ctx context.Context, whole int64) error {
 	r := u.state(whole)
 	if err := createEmpty(ctx, u.c, u.name, r.AppendTo(nil)); err != nil {

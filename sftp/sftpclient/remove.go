@@ -87,7 +87,7 @@ const (
 // A treeRemover removes a directory and everything in it.
 type treeRemover struct {
 	c     *Client
-	again int // how many second and third passes are left
+	again int // how many second and third passes over directories are still allowed
 }
 
 // remove removes a directory that is `depth` levels below the root of the tree, with its contents.

@@ -18,9 +18,9 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// The record of an upload is updated after recordEvery bytes. It is also updated after recordTime,
-// if there are recordLeast more bytes by then. That bounds how many bytes are sent again when the
-// upload is resumed.
+// The record of an upload is updated after recordEvery more bytes are confirmed. It is also updated
+// after recordTime, if at least recordLeast more bytes are confirmed by then. That bounds how many
+// bytes are sent again when the upload is resumed.
 const (
 	recordEvery = 32 << 20
 	recordLeast = 1 << 20
@@ -45,7 +45,7 @@ const (
 // created for writing, and discards it when the connection ends.
 type resumableUpload struct {
 	*upload
-	dir           string // directory of the target, with a slash
+	dir           string // directory of the target, with a slash at the end
 	record        uploadRecord
 	owner         ownership
 	resumed       int64     // number of bytes of an earlier upload that are reused
@@ -120,8 +120,8 @@ func (k *resumableUpload) look() (link bool, err error) {
 	return k.replaces(fi, err)
 }
 
-// restore takes over the file of an earlier upload, if that can be resumed. It returns an error
-// only if a new upload would fail too.
+// restore takes over the temporary file of an earlier upload, if that upload can be resumed. It
+// returns an error only if a new upload would fail too.
 func (k *resumableUpload) restore() error {
 	r, ok, err := k.record.read(k.ctx)
 	if err != nil || !ok {
@@ -156,8 +156,8 @@ func (k *resumableUpload) restore() error {
 	return nil
 }
 
-// takeOver opens the renamed file. It returns nil if the file is not the one that the record
-// describes.
+// takeOver opens the file that restore has renamed to k.temp. It returns nil if that is not the
+// file that the record describes.
 func (k *resumableUpload) takeOver(whole int64) (*File, error) {
 	fi, err := k.c.Lstat(k.ctx, k.temp)
 	if err != nil {
@@ -281,7 +281,7 @@ func (k *resumableUpload) WriteAt(p []byte, off int64) (int, error) {
 	return n, err
 }
 
-// FillFrom is like [File.FillFrom].
+// FillFrom is like [File.FillFrom]. It fails if another upload has taken the file over.
 func (k *resumableUpload) FillFrom(ctx context.Context, r io.ReaderAt, off, size int64) (int64, error) {
 	if err := k.moveBack(off); err != nil {
 		return 0, err
@@ -295,7 +295,7 @@ func (k *resumableUpload) FillFrom(ctx context.Context, r io.ReaderAt, off, size
 	return n, err
 }
 
-// Truncate sets the size.
+// Truncate sets the size of the file in bytes. It fails if another upload has taken the file over.
 func (k *resumableUpload) Truncate(size int64) error {
 	if err := k.owner.check(k.ctx); err != nil {
 		return err
@@ -456,8 +456,8 @@ func (k *resumableUpload) finishWrites() error {
 }
 
 // confirmPublished is called if the temporary file does not exist any more. It returns nil if this
-// upload has renamed it, and otherwise [store.ErrBusy]: an upload that takes a file over writes its
-// own record first.
+// upload has renamed the file. It returns [store.ErrBusy] if the record belongs to another upload:
+// an upload that takes a file over writes its own record first.
 func (k *resumableUpload) confirmPublished() error {
 	k.record.mu.Lock()
 	defer k.record.mu.Unlock()

@@ -20,7 +20,7 @@ type Runs interface {
 	NoteLeftover()
 }
 
-// A run is the run of the program as its Client sees it. Config.Runs may be nil.
+// A run gives a Client access to Config.Runs, which may be nil.
 type run struct{ runs Runs }
 
 // newKey returns a key for the name of a temporary file of this run.
@@ -39,7 +39,7 @@ func (r run) noteLeftover() {
 }
 
 // hasEnded reports whether an entry is the temporary file of a run that has ended. Such a file may
-// have its final permissions already.
+// have its final permissions already, so hasEnded does not check them.
 func (r run) hasEnded(fi fs.FileInfo) bool {
 	return r.runs != nil && fi.Mode().IsRegular() && tempname.Is(fi.Name(), tempname.Upload) &&
 		r.runs.Ended(tempname.RunOf(fi.Name()))

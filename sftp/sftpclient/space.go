@@ -14,11 +14,12 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// fullTime is the time limit of isFull.
+// fullTime is the time limit for asking the server whether its disk is full.
 const fullTime = 5 * time.Second
 
-// fullFor is how long a full disk counts as full. When many uploads fail at once, removing the
-// first ones frees space, but the others also failed because the disk was full.
+// fullFor is how long the disk counts as full after the server has reported that it is full. When
+// many uploads fail at once, removing the first ones frees space, but the others also failed
+// because the disk was full.
 const fullFor = 5 * time.Second
 
 // A disk finds out how much room the server's disk has.
@@ -77,10 +78,10 @@ func (c *Client) Space(ctx context.Context, name string) (store.Space, error) {
 	return storewire.SpaceOf(v), nil
 }
 
-// askRoom asks whether a directory has room for size bytes. The returned function waits for the
-// answer, and returns an error if there is no room. It must not refuse an upload that might
-// succeed, so it counts the room reserved for the administrator as free, and ignores a file system
-// of size 0.
+// askRoom asks the server whether a directory has room for `size` bytes. The returned function
+// waits for the answer, and returns an error if there is no room. It must not refuse an upload that
+// might succeed, so it counts the room reserved for the administrator as free, and ignores a file
+// system of size 0.
 func (d *disk) askRoom(ctx context.Context, dir string, size int64) (await func() error) {
 	if size < askSpace || !d.c.server.Ext.Has(wire.ExtStatVFS) {
 		return func() error { return nil }
@@ -97,5 +98,5 @@ func (d *disk) askRoom(ctx context.Context, dir string, size int64) (await func(
 	}
 }
 
-// askSpace is the smallest size in bytes for which askRoom asks.
+// askSpace is the smallest size in bytes for which askRoom asks the server.
 const askSpace = 64 << 20

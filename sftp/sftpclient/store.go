@@ -349,7 +349,7 @@ func (s *remoteTree) Capabilities() store.Capabilities {
 }
 
 // tooManyOpen reports whether an error from opening a file or a directory may mean that too many
-// are open. OpenSSH's server gives no reason, so any "Failure" may mean it.
+// files and directories are open. OpenSSH's server gives no reason, so any "Failure" may mean that.
 func tooManyOpen(err error) bool {
 	refused, ok := errors.AsType[*StatusError](err)
 	return ok && (errors.Is(refused, storewire.ErrBusy) || refused.Code == uint32(wire.Failure) && refused.kind == nil && !errors.Is(err, store.ErrNoSpace))

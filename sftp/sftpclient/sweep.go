@@ -17,8 +17,8 @@ const (
 	sweepAfter     = 24 * time.Hour
 	sweepResumable = 7 * 24 * time.Hour
 
-	// maxSweep is how many entries of a directory a sweep reads, and maxSweepRecords is how many
-	// upload records.
+	// maxSweep is the largest number of entries of a directory that removeLeftovers reads, and
+	// maxSweepRecords is the largest number of upload records.
 	maxSweep        = 16384
 	maxSweepRecords = 64
 )
@@ -79,7 +79,8 @@ func (s *remoteTree) leftovers(ctx context.Context, dir string, now time.Time) (
 				old = append(old, name)
 				continue
 			}
-			// Other users cannot create such a file. Skip files that the server does not describe.
+			// Other users cannot create a file that only this user may access. Skip files that the
+			// server does not describe.
 			if !fi.Mode().IsRegular() || fi.Mode().Perm() != firstPerm || fi.ModTime().IsZero() {
 				continue
 			}
@@ -99,5 +100,5 @@ func (s *remoteTree) leftovers(ctx context.Context, dir string, now time.Time) (
 			return nil, nil, err
 		}
 	}
-	return nil, nil, nil // later entries may contain records
+	return nil, nil, nil // entries after the first maxSweep may be records, which protect files
 }

@@ -114,8 +114,9 @@ func (u *upload) begin(follow bool) error {
 }
 
 // replaces adopts the permissions of the file that the upload replaces. It returns an error if the
-// upload may not replace it. missing is the error of the request for fi, or nil. link is true if
-// the file is a symbolic link; the caller then tries the link's target.
+// upload may not replace that file. The argument missing is the error of the request for fi, or
+// nil. The result link is true if the file is a symbolic link; the caller then tries the link's
+// target.
 func (u *upload) replaces(fi fs.FileInfo, missing error) (link bool, err error) {
 	switch {
 	case errors.Is(missing, fs.ErrNotExist):
@@ -283,7 +284,7 @@ func (u *upload) closeWith(a wire.Attrs) error {
 		return wire.AppendFsetstat(b, id, h.Handle, a)
 	}}
 	u.c.mux.Start(set)
-	u.f.noteWrite() // so that Close waits for the server
+	u.f.noteWrite() // so that Close waits for the server's answers
 	err := u.f.Close()
 	if e := u.c.mux.Await(u.ctx, set); err == nil {
 		err = e
