@@ -17,8 +17,8 @@ import (
 const (
 	memoryPerConn    = 96 << 10
 	memoryPerSession = 3 << 20
-	busySessions     = 64       // how many sessions are assumed to transfer files at the same time
-	memoryPerHash    = 20 << 20 // needed to check a password (argon2id)
+	busySessions     = 64       // the number of sessions that are assumed to transfer files at the same time
+	memoryPerHash    = 20 << 20 // memory to check one password (argon2id)
 )
 
 // Memory returns the memory that the service needs, in bytes.
@@ -30,9 +30,8 @@ func Memory(cfg *settings.SFTP) int64 {
 // it waits for a disk that hangs.
 func Threads(cfg *settings.SFTP) int { return cfg.MaxConns * sftp.DefaultMaxChannels }
 
-// These constants estimate how many descriptors an SSH connection needs: for its socket, for its
-// open files and, if perVisit is 1, for the user's directory. Users decide how many files they
-// open; filesPerConn is an assumption.
+// These constants estimate how many descriptors an SSH connection needs for its socket and its open
+// files. Users decide how many files they open, so filesPerConn is an assumption.
 const (
 	filesPerConn   = 4
 	handlesPerUser = sftp.DefaultMaxHandles
@@ -42,7 +41,9 @@ const (
 	fewConns = 100
 )
 
-// fitDescriptors lowers the number of connections so that there are enough descriptors.
+// fitDescriptors lowers the maximum numbers of connections and of handles, so that `limit`
+// descriptors are enough. perVisit is how many descriptors a connection needs in addition, for the
+// user's directory.
 func fitDescriptors(srv *sftp.Server, limit, perVisit int, log *slog.Logger) {
 	most := max(1, (limit-min(service.SpareDescriptors, limit/2))/(filesPerConn+perVisit))
 	if srv.MaxConns > most {

@@ -34,15 +34,15 @@ type log struct {
 	badConns ports.FailedConns     // logs connections without a valid PROXY header
 
 	mu    sync.Mutex
-	tries map[string]*tries // login attempts of connections without a login so far, by connKey; guarded by mu
+	tries map[string]*tries // login attempts of connections that nobody has logged in on yet, by connKey; guarded by mu
 }
 
-// tries records the attempts of one connection to log in.
+// tries records the login attempts of one connection.
 type tries struct {
-	logged bool   // the failed login has been logged already
+	logged bool   // a failed login of this connection has been logged already
 	keys   int    // number of keys that were offered and refused
 	key    string // the last key that was refused
-	reason string // why that key was refused
+	reason string // why the last key was refused
 }
 
 func newLog(to *slog.Logger, counts *meter.Registry) *log {
@@ -80,7 +80,7 @@ func (l *log) lockedOut(from net.Addr, o sftp.Lockout) {
 }
 
 // refusedUntil returns two attributes for the log: the network that is locked out, and the time
-// until which that lasts.
+// when the lockout ends.
 func refusedUntil(network netip.Prefix, left time.Duration) []slog.Attr {
 	return []slog.Attr{slog.String("network", network.String()), slog.String("until", time.Now().Add(left).Format(time.RFC3339))}
 }
@@ -88,7 +88,8 @@ func refusedUntil(network netip.Prefix, left time.Duration) []slog.Attr {
 // connKey identifies a connection by the addresses of both sides.
 func connKey(peer, local net.Addr) string { return peer.String() + " " + local.String() }
 
-// begin returns the hook for login attempts of a connection.
+// begin begins to record the login attempts of a connection. It returns the function to call for
+// each attempt.
 func (l *log) begin(c net.Conn) func(users.Event) {
 	t := &tries{}
 	l.mu.Lock()
@@ -117,7 +118,7 @@ func (l *log) attempt(t *tries, peer net.Addr, e users.Event) {
 	}
 }
 
-// accepted logs a login.
+// accepted logs a successful login.
 func (l *log) accepted(c *ssh.ServerConn, u *users.Login) {
 	l.report.Login(meter.SFTP, ports.Peer(c.RemoteAddr()), users.Event{Outcome: users.Accepted, User: u.User.Name, Method: u.Method, Key: u.Key})
 	attrs := append(make([]slog.Attr, 0, 12),
@@ -149,7 +150,7 @@ func (l *log) failed(c *ssh.ServerConn, user string, err error) {
 	l.report.Login(meter.SFTP, ports.Peer(c.RemoteAddr()), users.Event{Outcome: users.Refused, User: user, Reason: err.Error()})
 }
 
-// maxShown is how many bytes of a name that a stranger sent are logged.
+// maxShown is how many bytes of a name are logged if a stranger may have sent the name.
 const maxShown = 64
 
 // disconnected logs that a connection has ended: as a logout or, if nobody logged in and that has
@@ -181,7 +182,7 @@ func (l *log) disconnected(c *sftp.Conn) {
 		l.Say(slog.LevelWarn, "sftp login", attrs...)
 		l.report.Login(meter.SFTP, ports.Peer(c.Peer), users.Event{Outcome: users.Refused, User: c.User, Method: "publickey", Key: t.key, Reason: t.reason})
 	case t.logged:
-	default: // a client that did not try to log in, such as a port scanner
+	default: // nothing is logged for a client that did not try to log in, such as a port scanner
 		attrs[0] = slog.String("result", "none")
 		l.Say(slog.LevelInfo, "sftp login", append(attrs, slog.String("error", shortError(c.Err)))...)
 	}
@@ -266,8 +267,8 @@ func (l *log) ended(t *sftp.Transfer) {
 	l.Say(level, "sftp", attrs...)
 }
 
-// direction returns the purpose for which a client opened a file. For a file that was opened for
-// both reading and writing, it returns what the client then did.
+// direction returns a word for the log that says whether a client read or wrote a file. If the file
+// was opened for both, the word says what the client then did.
 func direction(t *sftp.Transfer) string {
 	switch {
 	case t.Read && t.Write && t.Sent() > 0 && t.Received() > 0:

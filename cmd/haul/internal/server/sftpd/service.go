@@ -31,7 +31,7 @@ import (
 	"github.com/haul-project/haul/users"
 )
 
-// maxRootsLogged limits the roots that are logged, one line each, because they cannot be opened.
+// maxRootsLogged is how many roots that cannot be opened are logged, one line each.
 const maxRootsLogged = 20
 
 // sharedDirs are directories that hold many unrelated files.
@@ -144,14 +144,14 @@ func (s *Service) Close() {
 	s.roots.Close()
 }
 
-// configure is the sftp.Server's hook for a new connection.
+// configure returns the SSH configuration for a new connection. The sftp.Server calls it.
 func (s *Service) configure(_ context.Context, c net.Conn) (*ssh.ServerConfig, error) {
 	config := s.config
 	s.sessions.Users.Configure(&config, users.Options{Audit: s.log.begin(c)})
 	return &config, nil
 }
 
-// login is the sftp.Server's hook for a user who has authenticated.
+// login returns the account of a user who has authenticated. The sftp.Server calls it.
 func (s *Service) login(_ context.Context, c *ssh.ServerConn) (*sftp.Account, error) {
 	l, ok := users.LoginOf(c.Permissions)
 	if !ok {
@@ -166,7 +166,7 @@ func (s *Service) login(_ context.Context, c *ssh.ServerConn) (*sftp.Account, er
 	return a, nil
 }
 
-// account returns a user's account.
+// account opens the files of a user, and returns the user's account.
 func (s *Service) account(c *ssh.ServerConn, l *users.Login) (*sftp.Account, error) {
 	files, created, leave, err := s.roots.Enter(l.User)
 	if created {
@@ -207,7 +207,7 @@ func (s *Service) Listen(ctx context.Context, passed *handover.Inherited) (err e
 	return err
 }
 
-// expectProxies sets the fields of the servers that concern PROXY headers.
+// expectProxies configures the servers for PROXY headers.
 func (s *Service) expectProxies() {
 	s.accept.Proxies, s.accept.UnixProxies = s.cfg.SFTP.Proxies, s.cfg.SFTP.UnixProxies
 	s.accept.BadHandshake = func(c *tcp.Conn, err error) { s.log.badConns.Handshake(c, err) }
@@ -218,7 +218,7 @@ func (s *Service) expectProxies() {
 		}
 	}
 	if len(s.accept.Proxies) > 0 || s.accept.UnixProxies {
-		s.accept.MaxConns = 2 * s.srv.MaxConns // as many connections again may wait for their PROXY header
+		s.accept.MaxConns = 2 * s.srv.MaxConns // half of them may still wait for their PROXY header
 	}
 }
 
@@ -279,7 +279,8 @@ func (s *Service) Announce() {
 	}
 }
 
-// warn logs faults of the users file, and of the files that it names, that do not prevent logins.
+// warn logs faults in the users file, and in the files that it names, if the faults do not prevent
+// logins.
 func (s *Service) warn() {
 	for _, err := range s.sessions.Users.Warnings() {
 		s.log.Say(slog.LevelWarn, "sftp users", slog.String("error", err.Error()))
@@ -289,13 +290,13 @@ func (s *Service) warn() {
 // SandboxPaths adds the directories of users, and the files that authentication depends on.
 func (s *Service) SandboxPaths(c *privilege.Confinement) {
 	c.Trees = append(c.Trees, s.roots.MainDir()...)
-	// checkRoots logs those that do not exist.
+	// Leave out directories that do not exist; checkRoots logs them.
 	c.Trees = append(c.Trees, service.Existing(s.roots.Outside(s.sessions.Users))...)
 	c.Read = append(c.Read, s.sessions.Reads()...)
 }
 
-// StartBackground logs the files that the process cannot read as its final user, and starts
-// background work.
+// StartBackground logs the files for authentication that the process cannot read as its final user,
+// and starts background work.
 func (s *Service) StartBackground(ctx context.Context) {
 	for _, dir := range s.sessions.Reads() {
 		if slices.Contains(sharedDirs, dir) {
@@ -313,7 +314,7 @@ func (s *Service) StartBackground(ctx context.Context) {
 	go service.SweepOften(ctx, s.log.Say, func() (int, error) { return s.roots.Sweep(ctx, s.roots.Outside(s.sessions.Users)) })
 }
 
-// checkRoots logs roots that cannot be opened.
+// checkRoots logs the roots of users that cannot be opened, one line each, up to maxRootsLogged.
 func (s *Service) checkRoots() {
 	failed := s.roots.Unopenable(s.sessions.Users)
 	for _, err := range failed[:min(len(failed), maxRootsLogged)] {

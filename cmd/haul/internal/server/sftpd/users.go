@@ -16,8 +16,8 @@ type oneTimeUser struct {
 	createOnly bool // the user may add files, but must not replace or change existing ones
 }
 
-// mayOnlyCreate reports whether a user may add files, but must not change existing ones. u is nil
-// for users from a users file, which defines their access.
+// mayOnlyCreate reports whether the user may add files, but must not change existing ones. With a
+// users file u is nil, and the file defines the access of each user.
 func (u *oneTimeUser) mayOnlyCreate() bool { return u != nil && u.createOnly }
 
 // mayDo describes the user's rights in words.

@@ -13,7 +13,7 @@ type Umask struct {
 	given bool
 }
 
-// Set reads an octal number.
+// Set sets the umask to an octal number, from 0 to 777.
 func (u *Umask) Set(text string) error {
 	n, err := strconv.ParseUint(text, 8, 32)
 	if err != nil || n > 0o777 {
@@ -23,7 +23,7 @@ func (u *Umask) Set(text string) error {
 	return nil
 }
 
-// String returns the number, or "" if -u is not given.
+// String returns the umask as an octal number, or "" without -u.
 func (u *Umask) String() string {
 	if !u.given {
 		return ""
@@ -31,13 +31,13 @@ func (u *Umask) String() string {
 	return fmt.Sprintf("%03o", u.bits)
 }
 
-// Type returns the name of the value in the help.
+// Type returns the placeholder for the value in the help.
 func (*Umask) Type() string { return "UMASK" }
 
 // A Level says which messages are logged: those of this level and of the levels before it.
 type Level int
 
-// The levels of sshd_config(5).
+// These are the levels of sshd_config(5), under LogLevel.
 const (
 	levelQuiet Level = iota
 	levelFatal
@@ -54,7 +54,7 @@ const DefaultLevel = levelError
 
 var levels = []string{"QUIET", "FATAL", "ERROR", "INFO", "VERBOSE", "DEBUG", "DEBUG2", "DEBUG3"}
 
-// Set reads the name of a level.
+// Set sets the level by its name, in any case.
 func (l *Level) Set(text string) error {
 	name := strings.ToUpper(text)
 	if name == "DEBUG1" {
@@ -68,10 +68,10 @@ func (l *Level) Set(text string) error {
 	return nil
 }
 
-// String returns the name.
+// String returns the name of the level.
 func (l *Level) String() string { return levels[*l] }
 
-// Type returns the name of the value in the help.
+// Type returns the placeholder for the value in the help.
 func (*Level) Type() string { return "LEVEL" }
 
 // A Facility is the syslog facility of messages, by its number (RFC 5424, section 6.2.1).
@@ -85,7 +85,7 @@ var facilities = map[string]Facility{
 	"LOCAL0": 16, "LOCAL1": 17, "LOCAL2": 18, "LOCAL3": 19, "LOCAL4": 20, "LOCAL5": 21, "LOCAL6": 22, "LOCAL7": 23,
 }
 
-// Set reads the name of a facility.
+// Set sets the facility by its name, in any case.
 func (f *Facility) Set(text string) error {
 	n, ok := facilities[strings.ToUpper(text)]
 	if !ok {
@@ -95,7 +95,7 @@ func (f *Facility) Set(text string) error {
 	return nil
 }
 
-// String returns the name.
+// String returns the name of the facility.
 func (f *Facility) String() string {
 	for name, n := range facilities {
 		if n == *f {
@@ -105,5 +105,5 @@ func (f *Facility) String() string {
 	return ""
 }
 
-// Type returns the name of the value in the help.
+// Type returns the placeholder for the value in the help.
 func (*Facility) Type() string { return "FACILITY" }

@@ -28,10 +28,10 @@ type Config struct {
 	// Root is the directory that the client sees as /. It may contain the tokens of expand; ""
 	// means the whole machine.
 	Root string
-	// Start is the initial directory, with the same tokens. "" means the working directory or, if
-	// Root is set, Root.
+	// Start is the initial directory. It may contain the same tokens as Root; "" means Root or, if
+	// Root is not set either, the working directory.
 	Start    string
-	ReadOnly bool     // refuse all changes
+	ReadOnly bool     // refuse all requests that change something
 	Allow    []string // the only requests to accept; nil means all requests
 	Deny     []string // requests to refuse
 	Umask    Umask    // umask of new files and directories
@@ -41,7 +41,7 @@ type Config struct {
 	Facility Facility // syslog facility of the messages
 	Stderr   bool     // log to standard error in place of syslog
 
-	syslog string // the socket of the syslog, for tests; "" means this machine's
+	syslog string // the socket of the syslog, for tests; "" means the syslog of this machine
 }
 
 // Run serves one session on in and out, until ctx ends or the client ends the session. A session
@@ -73,7 +73,7 @@ func Run(ctx context.Context, c Config, in, out *os.File, stderr io.Writer) erro
 		return err
 	}
 	defer closeFiles()
-	// An Umask of -1 keeps the umask of the process, which is set already.
+	// Umask -1 means that the server uses the umask of the process, which is set already.
 	s := &sftp.Server{IdleTimeout: -1, Umask: -1, Owner: ownerName}
 	log.observe(s, self.Username)
 	in, out, err = openStdio(in, out)
@@ -95,7 +95,7 @@ var hashing = map[string][]string{
 	"read": {"check-file", "check-file-handle", "check-file-name"},
 }
 
-// refused returns the names of the requests to refuse.
+// refused returns the names of the requests to refuse, according to Allow and Deny.
 func (c *Config) refused() ([]string, error) {
 	all := Requests()
 	for flag, names := range map[string][]string{"-p": c.Allow, "-P": c.Deny} {
@@ -119,8 +119,8 @@ func (c *Config) refused() ([]string, error) {
 	return refused, nil
 }
 
-// open sets the files and the initial directory of an account. It returns a function that closes
-// the files.
+// open opens the files for an account, and sets the account's files and initial directory. It
+// returns a function that closes the files.
 func (c *Config) open(a *sftp.Account, self *user.User, log *log) (closeFiles func(), err error) {
 	root, err := expand(c.Root, self)
 	if err != nil {
@@ -165,7 +165,7 @@ func (c *Config) open(a *sftp.Account, self *user.User, log *log) (closeFiles fu
 	return closeFiles, nil
 }
 
-// nameOf converts an absolute path to the name of the same file in a store.
+// nameOf converts an absolute path to the name of the same file in a store of the whole machine.
 func nameOf(p string) string {
 	if p = strings.TrimPrefix(p, "/"); p == "" {
 		return "."
@@ -173,7 +173,7 @@ func nameOf(p string) string {
 	return p
 }
 
-// resolve implements [sftp.Account].Resolve for an account whose root is the root of the machine.
+// resolve implements [sftp.Account].Resolve for an account that sees the whole machine.
 func resolve(p string) (string, error) {
 	full, err := filepath.EvalSymlinks(p)
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -198,7 +198,8 @@ func homeOf(name string) (string, bool) {
 	return u.HomeDir, true
 }
 
-// ownerName returns the name of a user or a group of this machine.
+// ownerName returns the name of the user or group of this machine with this ID, or "" if there is
+// no name for it.
 func ownerName(id uint32, group bool) string {
 	text := strconv.FormatUint(uint64(id), 10)
 	if group {

@@ -9,7 +9,7 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/cli/failure"
 )
 
-// set refuses a umask, because this system has no umask.
+// set returns an error if -u is given, because this system has no umask.
 func (u *Umask) set() error {
 	if u.given {
 		return failure.Usage.Errorf("-u %v: this system has no umask", u)

@@ -9,7 +9,7 @@ import (
 	"syscall"
 )
 
-// set sets the umask of the process, if one is given.
+// set sets the umask of the process, if -u is given.
 func (u *Umask) set() error {
 	if u.given {
 		syscall.Umask(u.bits)
@@ -37,8 +37,8 @@ func openStdio(in, out *os.File) (_, _ *os.File, err error) {
 	return all[0], all[1], nil
 }
 
-// logName is the prefix of messages. It is the name of OpenSSH's sftp-server, so that rules for its
-// log apply to haul too.
+// logName is the name of the program in syslog messages. It is the name of OpenSSH's sftp-server,
+// so that rules for the log of that program apply to haul too.
 const logName = "sftp-server"
 
 // openSyslog connects to the syslog that listens at socket; "" means the syslog of this machine.
@@ -52,7 +52,7 @@ func openSyslog(f Facility, socket string) (write func(l Level, text string), cl
 		return nil, nil, err
 	}
 	write = func(l Level, text string) {
-		switch { // errors of syslog cannot be reported anywhere
+		switch { // ignore errors of the syslog, because they cannot be reported anywhere
 		case l <= levelError:
 			_ = w.Err(text)
 		case l <= levelVerbose:

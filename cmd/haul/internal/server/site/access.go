@@ -11,7 +11,7 @@ type Rule struct {
 	Deny        bool // the rule denies the requests; otherwise it allows them
 	Read, Write bool // the rule applies to reads, to writes, or to both
 	Who         Match
-	Name        Pattern // the zero Pattern matches every name
+	Name        Pattern // the rule applies to names that match; the zero Pattern matches every name
 }
 
 func (r *Rule) covers(write bool) bool { return r.Write && write || r.Read && !write }
@@ -60,7 +60,7 @@ func ParseRule(s string) (Rule, error) {
 }
 
 // String returns the rule in the form that [ParseRule] reads. A rule for neither reads nor writes
-// has no such form.
+// cannot be written in that form.
 func (r Rule) String() string {
 	verb, what := "allow", "none"
 	if r.Deny {

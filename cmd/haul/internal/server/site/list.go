@@ -53,7 +53,7 @@ func (s *Site) ReadDir(ctx context.Context, c Client, name string) ([]fs.DirEntr
 	var kept []fs.DirEntry
 	for _, e := range entries {
 		if name == "." && root.PerClient.names(e.Name()) {
-			continue // a client's own directory is not shown: see ownPlace
+			continue // the root does not show the clients' own directories: see ownPlace
 		}
 		if !e.IsDir() && q.allowed(path.Join(name, e.Name())) != nil {
 			continue
@@ -63,8 +63,9 @@ func (s *Site) ReadDir(ctx context.Context, c Client, name string) ([]fs.DirEntr
 	return kept, nil
 }
 
-// joined merges a client's own directory with the shared one of the same name. One of the two may
-// be missing.
+// joined merges the entries of a directory in a client's own directory with those of the same
+// directory in the common root. An own entry hides a common one of the same name. One of the two
+// directories may be missing.
 func joined(own []fs.DirEntry, ownErr error, all func() ([]fs.DirEntry, error)) ([]fs.DirEntry, error) {
 	if ownErr != nil && !errors.Is(ownErr, fs.ErrNotExist) {
 		return nil, ownErr

@@ -11,7 +11,8 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// MapQuery returns the query for a [remap.Rules] to rewrite the name of a request.
+// MapQuery returns the query with which [remap.Rules] rewrite the name of a request. exists reports
+// whether the request could use a name.
 func MapQuery(name string, write bool, client netip.Addr, exists func(name string) bool) remap.Query {
 	text := ""
 	if client.IsValid() {

@@ -11,13 +11,13 @@ import (
 	"strings"
 )
 
-// A Client identifies the sender of a request, and our address that received it.
+// A Client identifies the sender of a request, and the address of ours that received the request.
 type Client struct {
 	Peer  netip.Addr     // the client's address; a zone or an IPv4-in-IPv6 form is ignored
 	Local netip.AddrPort // the address and port of ours that received the request
 }
 
-// maxAlternatives is the maximum number of alternatives in a match.
+// maxAlternatives is the maximum number of alternatives in a [Match].
 const maxAlternatives = 1024
 
 // A MAC is a hardware address of 48 bits, as used by Ethernet and Wi-Fi.
@@ -39,7 +39,7 @@ type Match struct {
 	// distinguishes clients, but does not protect files.
 	MACs []MAC
 
-	Listeners []Listener // fits a client whose request arrived at one of these
+	Listeners []Listener // fits a client whose request arrived at one of these addresses or ports
 }
 
 // A Listener is an address of ours, a port of ours, or both.
@@ -177,7 +177,7 @@ func (m *Match) add(word string) error {
 	return fmt.Errorf("%q is no network (10.0.0.0/8), address (192.0.2.7), hardware address (52:54:00:12:34:56) or listener (on=192.0.2.1:69)", word)
 }
 
-// parseMAC reads six bytes of two hexadecimal digits each, separated by : or -.
+// parseMAC reads a hardware address: six bytes of two hexadecimal digits each, separated by : or -.
 func parseMAC(s string) (MAC, bool) {
 	var mac MAC
 	if len(s) != 17 {
@@ -194,8 +194,8 @@ func parseMAC(s string) (MAC, bool) {
 	return mac, err == nil
 }
 
-// parsePrefix reads a network or an address. ok is false if the string does not look like either of
-// them.
+// parsePrefix reads a network, or an address as a network of one address. ok is false if the string
+// looks like neither a network nor an address.
 func parsePrefix(s string) (p netip.Prefix, ok bool, err error) {
 	if strings.Contains(s, "/") {
 		p, err = netip.ParsePrefix(s)

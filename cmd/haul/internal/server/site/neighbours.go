@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// Neighbours looks up the hardware addresses of hosts on the same link. Any goroutine may call it.
+// Neighbours looks up the hardware addresses of hosts on the same link. Any goroutine may call its
+// methods.
 type Neighbours interface {
 	// MAC returns the hardware address of the host with the address addr, which has no zone. ok is
 	// false if the hardware address is not known. err is set if the lookup failed.
@@ -21,13 +22,13 @@ const (
 	// address during this time, it is mistaken for the host that had the address before.
 	neighbourLife = 5 * time.Second
 
-	// neighbourPause is the minimum time between two readings of the table, so that requests of
-	// unknown hosts do not each cause a reading. It is also the longest time that a reading is
+	// neighbourPause is the minimum time between two readings of the table, so that not every
+	// request of an unknown host causes a reading. It is also the longest time that a reading is
 	// delayed.
 	neighbourPause = 10 * time.Millisecond
 
 	// maxNeighbours is the maximum number of entries that are kept, and of addresses that are
-	// remembered because they have no entry. Further entries of a larger table are ignored.
+	// remembered because they have no entry. If the table is larger, its other entries are ignored.
 	maxNeighbours = 1 << 14
 )
 
@@ -55,7 +56,8 @@ func KernelNeighbours() (Neighbours, error) {
 // missLife is how long an address that was not in the table is not looked up again.
 const missLife = time.Second
 
-// A neighbours is a recent copy of a neighbour table.
+// A neighbours keeps a recent copy of a neighbour table, and reads the table again when that is
+// necessary.
 type neighbours struct {
 	load  func(max int) (map[netip.Addr]MAC, error)
 	now   func() time.Time

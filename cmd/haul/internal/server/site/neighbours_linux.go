@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// NeighboursSupported says whether [KernelNeighbours] can read this system's table.
+// NeighboursSupported says whether [KernelNeighbours] can read this system's neighbour table.
 const NeighboursSupported = true
 
 // These constants are from linux/neighbour.h. Package syscall lacks them.

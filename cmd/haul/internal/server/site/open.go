@@ -34,7 +34,7 @@ func (s *Site) Stat(ctx context.Context, c Client, name string) (fs.FileInfo, er
 	return p.stat(ctx)
 }
 
-// For returns the site as one client sees it.
+// For returns the files of the site as a store, as one client sees them.
 func (s *Site) For(c Client) store.Store { return view{s, c} }
 
 type view struct {

@@ -10,8 +10,7 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// longestSpelling is the maximum number of characters into which the form `spelled` turns one
-// character.
+// longestSpelling is the maximum length of a single character in the form `spelled`, in characters.
 const longestSpelling = 4
 
 // A part is a piece of an element of a pattern. It is either *, or matches one character of a name
@@ -21,7 +20,7 @@ type part struct {
 	star    bool
 	not     bool     // the part matches the characters that are not listed; ? is such a part with an empty list
 	listed  []string // the characters of the part, each in the form `spelled`
-	low, up []rune   // first and last characters of the ranges, folded
+	low, up []rune   // the first and last character of each range, in the form `folded`
 }
 
 // parseParts reads an element that path.Match accepts.
@@ -59,8 +58,8 @@ func parseParts(element string) []part {
 	return parts
 }
 
-// parseClass reads a class such as [a-z]. s begins after the [. It returns the text after the class
-// as rest.
+// parseClass reads a class such as [a-z]. s begins after the opening bracket, and rest is the text
+// after the closing one.
 func parseClass(s string) (p part, rest string) {
 	s, p.not = strings.CutPrefix(s, "^")
 	for s[0] != ']' {
@@ -71,7 +70,8 @@ func parseClass(s string) (p part, rest string) {
 			continue
 		}
 		up, s = cutCharacter(s[1:])
-		// This takes one byte, because plainRanges has checked that low and up are ASCII.
+		// The first byte is the whole character, because plainRanges has checked that low and up
+		// are ASCII.
 		p.low = append(p.low, rune(fold(low)[0]))
 		p.up = append(p.up, rune(fold(up)[0]))
 	}
@@ -85,8 +85,8 @@ func cutCharacter(s string) (c, rest string) {
 	return s[:n], s[n:]
 }
 
-// takes reports whether p matches one character of a name, which is in the form `spelled`. p must not
-// be *.
+// takes reports whether p matches s, which may be one character of a name in the form `spelled`. p
+// must not be *.
 func (p *part) takes(s []rune) bool {
 	switch {
 	case !p.not:
@@ -100,7 +100,8 @@ func (p *part) takes(s []rune) bool {
 	return !slices.ContainsFunc(s, func(r rune) bool { return p.lists([]rune{r}) })
 }
 
-// lists reports whether a part lists a character, by itself or in a range.
+// lists reports whether a part contains s, a character in the form `spelled`, by itself or in a
+// range.
 func (p *part) lists(s []rune) bool {
 	if slices.ContainsFunc(p.listed, func(l string) bool { return l == string(s) }) {
 		return true
@@ -116,7 +117,7 @@ func (p *part) lists(s []rune) bool {
 // matchParts reports whether parts match an element of a name. Its cost is at most the product of
 // the two lengths.
 func matchParts(parts []part, name []rune) bool {
-	at, next := make([]bool, len(name)+1), make([]bool, len(name)+1) // at[i]: the parts so far match name[:i]
+	at, next := make([]bool, len(name)+1), make([]bool, len(name)+1) // at[i] says that the parts so far match name[:i]
 	at[0] = true
 	for i := range parts {
 		clear(next)
@@ -146,8 +147,8 @@ func isCharacter(s []rune) bool {
 	return spellings()[string(s)]
 }
 
-// spellings contains the form `spelled` of each single character for which it consists of several
-// characters. Hangul is left out.
+// spellings returns a set: of all single characters whose form `spelled` consists of several
+// characters, it contains that form. Hangul is left out.
 var spellings = sync.OnceValue(func() map[string]bool {
 	const firstSyllable, lastSyllable, last = 0xac00, 0xd7a3, 0x1d1ff
 	all := make(map[string]bool)

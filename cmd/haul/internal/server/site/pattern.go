@@ -12,8 +12,8 @@ import (
 // These constants bound a pattern, because matching costs as much as the product of the lengths of
 // pattern and name.
 const (
-	maxPattern  = 1024 // maximum length, in bytes
-	maxElements = 64   // maximum number of elements between slashes
+	maxPattern  = 1024 // maximum length of a pattern, in bytes
+	maxElements = 64   // maximum number of elements, which slashes separate
 )
 
 // A Pattern describes file names. The zero Pattern matches every name. See
@@ -70,8 +70,8 @@ func ParsePattern(s string) (Pattern, error) {
 	return p, nil
 }
 
-// plainRanges reports whether all ranges of an element consist of ASCII characters such that
-// folding both ends folds the range. The element must be valid for path.Match.
+// plainRanges reports whether each range of an element is within a-z, A-Z or 0-9, so that folding
+// both ends of the range folds the whole range. The element must be valid for path.Match.
 func plainRanges(element string) bool {
 	inside := false
 	var low byte
@@ -117,12 +117,12 @@ func (p Pattern) String() string {
 	return p.text
 }
 
-// A subject is a name to match with patterns. It keeps the forms of the name that were computed
-// already.
+// A subject is a name to match with patterns. It keeps the forms of the name that have been
+// computed.
 type subject struct {
 	name  string
 	forms [forms][]string // the elements of the name in each form; nil until needed
-	runes [][]rune        // the elements in the form `spelled`; nil until needed
+	runes [][]rune        // the elements of the name in the form `spelled`, as characters; nil until needed
 }
 
 func newSubject(name string) *subject { return &subject{name: name} }
@@ -142,7 +142,7 @@ func (n *subject) in(f form) []string {
 	return n.forms[f]
 }
 
-// spelled returns the elements of the name in the form `spelled`.
+// spelled returns the elements of the name in the form `spelled`, as characters.
 func (n *subject) spelled() [][]rune {
 	if n.runes == nil {
 		for _, e := range n.in(spelled) {
@@ -166,8 +166,8 @@ func (p Pattern) matches(n *subject, last form) bool {
 // number of elements of p times the number of elements of the name.
 func (p Pattern) matchElements(of *subject, match func(i, j int) bool) bool {
 	i, j, length := 0, 0, len(of.in(exact))
-	// star is the index of the latest **. taken is the index of the first element of the name after
-	// its match.
+	// star is the index of the latest ** in the pattern. taken is the index of the first element of
+	// the name after the elements that this ** matches.
 	star, taken := -1, 0
 	for j < length {
 		switch {

@@ -9,14 +9,15 @@ import (
 
 // A PerClient says whether clients have their own directories below a root, as with
 // tftp-unique-root of dnsmasq. If a client's directory exists, it is that client's root. Otherwise
-// the client gets the common root. A client cannot access another client's directory.
+// the client gets the common root, which is the directory above. A client cannot access another
+// client's directory.
 type PerClient uint8
 
-// These constants say whether clients have directories, and how those are named.
+// These constants say whether clients have their own directories, and how these are named.
 const (
 	NotPerClient PerClient = iota // clients have no directories of their own
-	ByIP                          // named by the IP address: 192.0.2.7, 2001:db8::7
-	ByMAC                         // named by the hardware address: 52-54-00-12-34-56; see Site.Neighbours
+	ByIP                          // each named by the client's IP address: 192.0.2.7, 2001:db8::7
+	ByMAC                         // each named by the client's hardware address: 52-54-00-12-34-56; see Site.Neighbours
 )
 
 var perClient = [...]string{NotPerClient: "none", ByIP: "ip", ByMAC: "mac"}

@@ -28,8 +28,8 @@ func (r *Refusal) Error() string {
 	return fmt.Sprintf("%s: %v", r.Message, r.Reason)
 }
 
-// ForClient returns the message. Other packages need not import this one to call it: they look for
-// an interface with this method by errors.As.
+// ForClient returns the message. Other packages can call it without importing this one: by
+// errors.As, they look for an interface with this method.
 func (r *Refusal) ForClient() string { return r.Message }
 
 // Unwrap returns fs.ErrPermission and the reason.

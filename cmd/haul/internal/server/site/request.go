@@ -19,7 +19,7 @@ type request struct {
 	client Client
 	write  bool
 
-	looked bool // the hardware address was looked up; the result is in mac, has and macErr
+	looked bool // the client's hardware address was looked up, and the result is in mac, has and macErr
 	mac    MAC
 	has    bool
 	macErr error
@@ -34,7 +34,7 @@ func (s *Site) request(ctx context.Context, c Client, write bool) *request {
 type place struct {
 	store          store.Store
 	name, fallback string
-	claims         bool // name is in the client's own directory, which does not exist
+	claims         bool // the name begins with the client's own directory, which does not exist
 }
 
 func (p place) stat(ctx context.Context) (fs.FileInfo, error) {
@@ -84,7 +84,7 @@ func refuseName(err error) error {
 	return &Refusal{Message: "access violation", Reason: err}
 }
 
-// mapped returns the name as the map rewrites it.
+// mapped returns the name after the rules of the site's map have rewritten it.
 func (q *request) mapped(name string) (string, error) {
 	if q.site.Map == nil {
 		return name, nil
@@ -102,7 +102,9 @@ func (q *request) mapped(name string) (string, error) {
 	return "", &Refusal{Message: message, Reason: err}
 }
 
-// exists reports whether a name leads to a file. Rules of the map may ask for that.
+// exists reports whether the request could use a name, for rules of the map that ask for that: a
+// read needs a file with this name, and for an upload, a file with this name must not exist or must
+// be replaceable.
 func (q *request) exists(name string) bool {
 	p, err := q.locate(name)
 	if err != nil {
@@ -169,7 +171,8 @@ func (q *request) root() (*Root, error) {
 	return nil, &Refusal{Message: "access denied", Reason: errors.New("no root is for this client")}
 }
 
-// fits reports whether the client fits m.
+// fits reports whether the client fits the match m. It looks up the client's hardware address only
+// if the address is needed.
 func (q *request) fits(m Match) (bool, error) {
 	if m.IsZero() || m.fitsAddr(q.client) {
 		return true, nil
@@ -181,8 +184,8 @@ func (q *request) fits(m Match) (bool, error) {
 	return ok && m.fitsMAC(mac), err
 }
 
-// hardware returns the client's hardware address, if it is known. It looks the address up once per
-// request.
+// hardware returns the client's hardware address, if that is known. It looks up the hardware
+// address once per request.
 func (q *request) hardware() (MAC, bool, error) {
 	if q.site.Neighbours == nil {
 		return MAC{}, false, nil
@@ -219,10 +222,10 @@ func (q *request) ownPlace(root *Root, p place) (place, error) {
 	p.claims = first == own
 	fi, err := p.store.Stat(q.ctx, own)
 	switch {
-	case errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrInvalid): // on Windows no name may contain a colon
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrInvalid): // on Windows a name with a colon, such as an IPv6 address, is invalid
 		return p, nil
 	case err != nil:
-		// The client may have its own directory, so using the common root could be wrong.
+		// Do not use the common root, because the client may have its own directory.
 		return place{}, err
 	case !fi.IsDir():
 		return p, nil

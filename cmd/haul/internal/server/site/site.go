@@ -65,7 +65,7 @@ type Site struct {
 	// hardware address is known. See [KernelNeighbours].
 	Neighbours Neighbours
 
-	// Now returns the time for the names of [UploadUnique]; nil means time.Now.
+	// Now returns the time that [UploadUnique] inserts in names; nil means time.Now.
 	Now func() time.Time
 
 	// Opened, if it is set, is called after a client has opened a file for reading. name is the
@@ -86,11 +86,12 @@ type Root struct {
 	// clients can neither read its files nor find out whether they exist.
 	Uploads store.Store
 
-	// PerClient says whether a client's own directory, if it exists, is the client's root.
+	// PerClient says whether clients have their own directories in this root, and how these are
+	// named.
 	PerClient PerClient
 
-	// Shared applies to clients with their own directory: if a file is missing there, they read it
-	// from the common root. dnsmasq does not do this.
+	// Shared applies to clients with their own directory: if a file is missing there, they read the
+	// file from the common root. dnsmasq does not do this.
 	Shared bool
 }
 
@@ -129,7 +130,7 @@ func (s *Site) NeedsNeighbours() bool {
 // A Policy says which uploads are accepted.
 type Policy uint8
 
-// The policies.
+// These are the policies for uploads.
 const (
 	UploadNone      Policy = iota // accepts no uploads
 	UploadCreate                  // accepts only uploads under names that do not exist yet

@@ -18,13 +18,13 @@ type form int
 const (
 	exact  form = iota
 	folded      // ignores case, as NTFS does
-	// spelled also ignores the composition of accents and invisible characters, and treats ß as ss:
-	// HFS+, APFS, ext4 with casefold.
+	// spelled, too, ignores case. It also ignores invisible characters and the composition of
+	// accents, and treats ß as ss, as HFS+, APFS, and ext4 with casefold do.
 	spelled
 	forms
 )
 
-// of returns s in a form.
+// of returns s in the form f.
 func (f form) of(s string) string {
 	switch {
 	case f == exact:
@@ -33,11 +33,13 @@ func (f form) of(s string) string {
 		return fold(s)
 	}
 	s = fold(norm.NFD.String(expansions.Replace(strings.Map(visible, s))))
-	// Here the iota subscript is a letter, not a mark that could change places.
+	// Replace the iota subscript by the letter iota. As a mark, it could change places with other
+	// marks.
 	return strings.ReplaceAll(s, "\u0345", "\u0399")
 }
 
-// fold maps all strings that are equal to s by strings.EqualFold to the same string.
+// fold returns s with a canonical case: strings that are equal by strings.EqualFold have the same
+// result.
 func fold(s string) string {
 	return strings.Map(func(r rune) rune {
 		least := r

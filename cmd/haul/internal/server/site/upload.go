@@ -53,14 +53,14 @@ func (u *Upload) Location() store.Location {
 	return l
 }
 
-// maxUnique is how many names are tried at most, because the first ones may exist already.
+// maxUnique is how many names are tried for one upload, because the first names may exist already.
 const maxUnique = 100
 
 // stampFormat is the format of the time in a unique name: ISO 8601 without colons, which Windows
 // does not allow in names.
 const stampFormat = "20060102T150405.000Z"
 
-// createUnique begins an upload under a free name.
+// createUnique begins an upload under a name that does not exist yet.
 func (s *Site) createUnique(ctx context.Context, p place, o store.Create) (store.Upload, error) {
 	o.Exclusive = true
 	stamp := s.nextStamp()
