@@ -14,18 +14,18 @@ import (
 )
 
 const (
-	// maxReopens is how many times in a row a file is opened again without another byte being
-	// received.
+	// maxReopens is how many times in a row a file is opened again if no further byte arrives.
 	maxReopens = 3
 
-	// settled decides whether a file of an SFTP server can be identified by size and time: only if,
-	// when it was opened, it had not changed for this long. Times on such a server are in whole
-	// seconds, and clocks differ.
+	// settled is how old the last change of a file must be, when the file is first opened, so that
+	// its size and time identify it when it is opened again. A younger file could change without a
+	// visible change of its time, because times on an SFTP server are in whole seconds, and clocks
+	// differ.
 	settled = time.Minute
 
-	// A read may take readTime, because the upstream may be unreachable or may ask for a retry
-	// later, plus leastTime for each leastBytes. Without this bound, an upstream that sends a byte
-	// now and then would block its readers forever.
+	// A read may take readTime plus leastTime for each leastBytes. readTime allows for an upstream
+	// that is unreachable or asks for a retry later. Without this bound, an upstream that sends a
+	// byte now and then would block its readers forever.
 	readTime   = time.Minute
 	leastBytes = 16 << 10
 )
@@ -42,11 +42,11 @@ type file struct {
 	mu     sync.RWMutex
 	span   *span       // guarded by mu
 	file   store.File  // guarded by mu
-	info   fs.FileInfo // the description from the first time the file was opened; guarded by mu
+	info   fs.FileInfo // the description of the file when it was first opened; guarded by mu
 	opened time.Time   // guarded by mu
 	ended  bool        // guarded by mu
 
-	slow atomic.Pointer[store.File] // the last file that was closed because a read took too long
+	slow atomic.Pointer[store.File] // the upstream's file that was closed most recently because a read took too long
 }
 
 // open opens the file on the current connection.
@@ -77,7 +77,8 @@ func (f *file) open() error {
 	return err
 }
 
-// isSame reports whether the name certainly still leads to the file that was opened first.
+// isSame reports whether the file with the description `now` is certainly the unchanged file that
+// was first opened.
 func (f *file) isSame(now fs.FileInfo) bool {
 	return now.Size() == f.info.Size() && now.ModTime().Equal(f.info.ModTime()) && f.opened.Sub(now.ModTime()) >= settled
 }
@@ -127,13 +128,13 @@ func (f *file) readSome(now store.File, p []byte, off int64) (int, error) {
 		_ = now.Close()
 	})
 	n, err := now.ReadAt(p, off)
-	if !late.Stop() || err != nil && err != io.EOF && f.isSlow(now) { // this read, or another read of the file, took too long
+	if !late.Stop() || err != nil && err != io.EOF && f.isSlow(now) { // this read or another read of the file took too long
 		err = &fs.PathError{Op: "read", Path: f.name, Err: errTrickle}
 	}
 	return n, err
 }
 
-// isSlow reports whether a file was closed because a read of it took too long.
+// isSlow reports whether the upstream's file `now` was closed because a read of it took too long.
 func (f *file) isSlow(now store.File) bool {
 	slow := f.slow.Load()
 	return slow != nil && *slow == now
@@ -159,7 +160,7 @@ func (f *file) reopen(was store.File) error {
 	if err := f.open(); err != nil {
 		return err
 	}
-	_ = was.Close() // an error does not matter, because the file's connection is gone
+	_ = was.Close() // an error does not matter, because the connection of this file is lost
 	old.end()
 	return nil
 }
@@ -178,10 +179,10 @@ func (f *file) Close() error {
 	return nil
 }
 
-// A versioned is a file whose server reports its version.
+// A versioned is a file whose server reports the version of each file, such as an ETag.
 type versioned struct{ *file }
 
-// Version returns the server's version of the file: see [store.Versioned].
+// Version returns the version of the file that the server reports: see [store.Versioned].
 func (v versioned) Version() string {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
@@ -238,7 +239,8 @@ func (u *upload) noted(err error) error {
 // Location is empty, because the file is not on a disk of this machine.
 func (*upload) Location() store.Location { return store.Location{} }
 
-// A handle is an open file of the upstream. When it is closed, it ends the span of its call.
+// A handle is an open file of the upstream for reading and writing. Close ends the span of the call
+// that opened it.
 type handle struct {
 	store.Handle
 	span *span

@@ -34,11 +34,11 @@ const (
 	// applies to lines about failed requests, and to lines about repeated requests.
 	logEvery = time.Minute
 
-	// maxCalls is how many calls of one upstream may wait for its server at a time. Further calls
-	// wait until one of these ends.
+	// maxCalls is how many calls may be under way at one upstream at the same time. Further calls
+	// wait until one of these calls ends.
 	maxCalls = 256
 
-	// leastTime is the time that a file may take to deliver leastBytes.
+	// leastTime is how long a file may take to deliver leastBytes of its content.
 	leastTime = 10 * time.Second
 )
 
@@ -52,11 +52,11 @@ var (
 type link struct {
 	text    string
 	connect func(context.Context) (store.Tree, func(), error)
-	renews  func(error) bool // reports whether a new connection may help after this error
+	renews  func(error) bool // reports whether a new connection may help after the given error
 	reopens bool             // open files are opened again on a new connection
 	log     func(slog.Level, string, ...slog.Attr)
-	wait    time.Duration // how long a call may take
-	least   time.Duration // leastTime, except in tests
+	wait    time.Duration // how long a call may take, including all retries
+	least   time.Duration // the constant leastTime, except in tests
 	places  chan struct{}
 	life    context.Context
 	end     context.CancelCauseFunc
@@ -65,11 +65,11 @@ type link struct {
 
 	mu      sync.Mutex
 	conn    *conn     // nil while no connection is open; guarded by mu
-	dialing *dialing  // nil if nothing is connecting; guarded by mu
+	dialing *dialing  // the attempt to connect that is under way, or nil; guarded by mu
 	tries   int       // number of failed tries to connect since the last success; guarded by mu
 	away    time.Time // since when the upstream has been unreachable; zero if it is reachable; guarded by mu
-	// probe is when the next try may begin, if the upstream has been unreachable for a long time;
-	// guarded by mu.
+	// probe is when the next call may try to reach the upstream, if it has been unreachable for at
+	// least patience; guarded by mu.
 	probe   time.Time
 	err     error     // why the upstream is unreachable; guarded by mu
 	logged  time.Time // when it was last logged that the upstream is unreachable; guarded by mu
@@ -83,8 +83,8 @@ type Stats struct {
 	Calls    uint64 // finished calls, successful or not: to open, list, describe or change files and directories
 	Failures uint64 // calls and reads that failed because of the server or the path to it
 	Again    uint64 // HTTP and S3 requests that were repeated because the server was busy or a connection was lost
-	Connects uint64 // SFTP connections made
-	Read     uint64 // bytes of files that were read
+	Connects uint64 // SFTP connections that were made
+	Read     uint64 // bytes that were read from files
 	Away     bool   // the upstream is unreachable: the latest call failed because of the server or the path to it
 }
 
@@ -139,10 +139,11 @@ func (l *link) stats() Stats {
 	return st
 }
 
-// A span is the time from the beginning of a call until the file that it has opened is closed.
+// A span lasts from the beginning of a call until the file that the call has opened is closed. It
+// holds what the call uses in that time.
 type span struct {
-	// ctx is cancelled with the caller's context, by the close of the link, by end, or when the
-	// call takes too long.
+	// ctx is cancelled when the caller's context is cancelled, when the link is closed, when end is
+	// called, or when the call takes too long.
 	ctx    context.Context
 	end    func()
 	conn   *conn
@@ -184,7 +185,8 @@ func (l *link) call(ctx context.Context, changes bool, do func(*span) error) (*s
 	return s, l.note(s.conn, err)
 }
 
-// enter waits until one more call may run and there is a connection, and then makes the call.
+// enter waits until one more call may run, and until there is a connection. Then it makes the call,
+// and repeats it while the upstream is unreachable.
 func (l *link) enter(s *span, changes bool, do func(*span) error) (err error) {
 	select {
 	case l.places <- struct{}{}:
@@ -199,7 +201,7 @@ func (l *link) enter(s *span, changes bool, do func(*span) error) (err error) {
 			err = do(s)
 		}
 		if s.ctx.Err() != nil && last != nil {
-			return last // more informative than a timeout
+			return last // the error of the previous try says more than a timeout
 		}
 		if cause := context.Cause(s.ctx); cause != nil && !errors.Is(err, cause) {
 			return cause
@@ -236,8 +238,8 @@ func (l *link) admit() error {
 	return nil
 }
 
-// connection returns the current connection, or waits until a new one is made. It retries until ctx
-// ends.
+// connection returns the current connection, or waits until a new connection is made. It retries
+// until ctx ends.
 func (l *link) connection(ctx context.Context) (*conn, error) {
 	var last error
 	for {
@@ -264,19 +266,19 @@ func (l *link) connection(ctx context.Context) (*conn, error) {
 			return d.conn, nil
 		}
 		if last = d.err; remote.IsRefusal(last) || errors.Is(last, fs.ErrNotExist) {
-			return nil, last // retrying is useless: this error will still occur ten seconds later
+			return nil, last // a retry would be useless, because it would fail in the same way
 		}
 	}
 }
 
-// dial connects on behalf of all calls that wait for it, after a pause that depends on the number
-// of earlier tries.
+// dial connects on behalf of all calls that wait for d. Before that it pauses, the longer the more
+// tries have failed.
 func (l *link) dial(d *dialing, tries int) {
 	defer close(d.done)
 	ctx, cancel := context.WithTimeoutCause(l.life, l.wait+mostPause, errSlow)
 	defer cancel()
 	if tries > 0 {
-		// The pause is short enough that a try begins during each call.
+		// The pause is at most a third of a call's time, so that a try begins during each call.
 		pause := min(firstPause<<min(tries-1, 10), mostPause, l.wait/3)
 		select {
 		case <-time.After(pause/2 + rand.N(pause)):
@@ -307,19 +309,20 @@ func (l *link) dial(d *dialing, tries int) {
 	l.counts.connects.Add(1)
 }
 
-// renew drops the connection c after err, if a new connection may help.
+// renew closes the connection c after err, if a new connection may help. The next call then makes
+// one.
 func (l *link) renew(c *conn, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if c == l.conn && l.renews(err) {
 		l.conn = nil
-		l.tries++ // wait before the next connection, because it may be lost in the same way
+		l.tries++ // wait before the next try to connect, because the new connection may be lost in the same way
 		go c.close()
 	}
 }
 
-// early logs that an upstream that has never answered is unreachable, although the call is still
-// retrying. It does so for administrators who have just started the server and look at the log.
+// early logs that the upstream is unreachable, if it has never answered, although the call is still
+// retrying. That is for administrators who have just started the server and look at the log.
 func (l *link) early(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -380,8 +383,8 @@ func (l *link) again(why error) {
 	}
 }
 
-// isAway reports whether an error means that the server is unreachable. Errors that concern only
-// one of its files do not count.
+// isAway reports whether an error means that the server is unreachable, rather than that it cannot
+// serve one file.
 func isAway(err error) bool {
 	return errors.Is(err, errSlow) || errors.Is(err, store.ErrUnavailable) || remote.IsAway(err)
 }
@@ -409,7 +412,7 @@ func isFault(err error) bool {
 	return isAway(err) || err != nil && !slices.ContainsFunc(answers, func(e error) bool { return errors.Is(err, e) })
 }
 
-// An unavailable error says why an upstream cannot be reached.
+// An unavailable is an error that says why an upstream cannot be reached.
 type unavailable struct{ error }
 
 // Unwrap returns only store.ErrUnavailable, and not the reason. The reason could look like an error

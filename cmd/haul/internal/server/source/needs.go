@@ -26,9 +26,9 @@ func (n *Needs) Add(more Needs) {
 	n.Secrets = append(n.Secrets, more.Secrets...)
 }
 
-const dnsPort = 53 // over TCP, for answers that do not fit into a datagram
+const dnsPort = 53 // needed over TCP too, for DNS answers that do not fit into a datagram
 
-// names are the files that are needed to look up host names.
+// names lists the files that are needed to look up host names.
 var names = []string{"/etc/resolv.conf", "/etc/hosts", "/etc/nsswitch.conf"}
 
 // needsOf returns the resources needed to reach a server and to log in. It makes the process load
@@ -87,9 +87,9 @@ func readable(name string) []string {
 	return all
 }
 
-// isOwn reports whether a directory holds only files of one program: of ssh, of AWS tools, or of a
-// service below /run. Kubernetes keeps tokens below /var/run, in a directory that it replaces each
-// time it renews them.
+// isOwn reports whether a directory belongs to one program: to ssh, to AWS tools, or to a service
+// below /run or /var/run. Kubernetes keeps tokens below /var/run, in a directory that it replaces
+// each time it renews them.
 func isOwn(dir string) bool {
 	parent, base := filepath.Split(dir)
 	return base == ".ssh" || base == ".aws" || strings.HasPrefix(parent, "/run/") || strings.HasPrefix(parent, "/var/run/")

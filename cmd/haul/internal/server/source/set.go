@@ -21,7 +21,7 @@ import (
 
 // Caching says how data that was read from upstreams is kept on disk.
 type Caching struct {
-	Dir  string // the directory of the cache; "" means no cache
+	Dir  string // the directory of the cache; "" means that there is no cache
 	Size int64  // the maximum size of the cache, in bytes
 	// Fresh is how long cached data is used without asking the upstream; 0 means that the upstream
 	// is asked each time.
@@ -55,14 +55,15 @@ func (c Caching) Check(remote bool) error {
 // A Set holds the upstreams of a server, each opened once for all protocols, and the cache in front
 // of them. The zero value has no upstreams.
 type Set struct {
-	// Account has the same meaning as in [Config]. By default it is the user passed to Open.
+	// Account is the user whose keys and passwords are used. By default that is the user that is
+	// passed to Open as become.
 	Account *user.User
 
 	// Patience is how long a call may take; 0 means 10 s.
 	Patience time.Duration
 
 	all   map[string]*Source // the upstreams, by their URLs
-	cache *cache.Cache       // in front of the upstreams; nil means no cache
+	cache *cache.Cache       // the cache in front of the upstreams; nil means that there is no cache
 	lines *linequeue.Log
 }
 

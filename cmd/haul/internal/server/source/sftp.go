@@ -15,13 +15,14 @@ import (
 )
 
 const (
-	// After a directory of an SFTP server was found to be inside the served directory, that result
-	// is used for dirTime. maxDirs is how many results are kept.
+	// If a check has shown that a directory is inside the served directory, it is not checked again
+	// for dirTime. maxDirs is how many such results are kept.
 	dirTime = 10 * time.Second
 	maxDirs = 1024
 )
 
-// connectSFTP logs in to an SFTP server, and finds the directory.
+// connectSFTP logs in to an SFTP server. It returns the directory to serve, and a function that
+// closes the connection.
 func connectSFTP(ctx context.Context, m *remote.Mount) (store.Tree, func(), error) {
 	files, closeIt, err := m.Connect(ctx)
 	if err != nil {
@@ -48,8 +49,8 @@ type sftpTree struct {
 	dirs map[string]time.Time // directories that were found to be in root, and when; guarded by mu
 }
 
-// errOutside is the error for a name that leads out of the directory. It is the same whether or not
-// the target exists, so that clients cannot find that out.
+// errOutside is the error for a name that leads out of the served directory. Its text does not
+// depend on whether the target exists, so that clients cannot find that out.
 var errOutside = fmt.Errorf("%w: a symbolic link leads out of the directory that is served", fs.ErrPermission)
 
 // within returns an error if a symbolic link leads to a path that is neither root nor below it.
@@ -83,7 +84,7 @@ func (t *sftpTree) dir(ctx context.Context, name string) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if above, ok := t.dirs[path.Dir(name)]; ok && above.Before(now) {
-		now = above // this result depends on the result for the directory above, so it must not be used longer
+		now = above // use this result no longer than that for the directory above, on which it depends
 	}
 	if len(t.dirs) >= maxDirs {
 		clear(t.dirs)
@@ -92,7 +93,8 @@ func (t *sftpTree) dir(ctx context.Context, name string) error {
 	return nil
 }
 
-// look describes a name. It follows a symbolic link if the target is inside the directory.
+// look describes the file with a name. It follows a symbolic link if the link's target is inside
+// the served directory.
 func (t *sftpTree) look(ctx context.Context, op, name string) (fs.FileInfo, error) {
 	fi, err := t.Lstat(ctx, name)
 	if e, ok := errors.AsType[*fs.PathError](err); ok {
@@ -182,7 +184,7 @@ func (t *sftpTree) OpenDir(ctx context.Context, name string) (store.Entries, err
 func (t *sftpTree) target(ctx context.Context, op, name string) error {
 	switch _, err := t.look(ctx, op, name); {
 	case err == nil, errors.Is(err, fs.ErrNotExist):
-		return nil // any other fault of the name is reported by the server
+		return nil // for any other fault of the name, the server reports an error itself
 	default:
 		return err
 	}
@@ -209,8 +211,8 @@ func (t *sftpTree) Mkdir(ctx context.Context, name string, perm fs.FileMode) err
 	return t.Tree.Mkdir(ctx, name, perm)
 }
 
-// moved forgets which directories were checked, because their names may lead to other directories
-// now.
+// moved forgets which directories were checked. It is called after a change, because the names of
+// these directories may lead elsewhere now.
 func (t *sftpTree) moved() {
 	t.mu.Lock()
 	defer t.mu.Unlock()

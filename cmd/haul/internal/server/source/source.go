@@ -28,8 +28,8 @@ import (
 
 // These constants limit how long haul waits for an upstream, and how many connections it makes.
 const (
-	callTime  = 10 * time.Second // limit for an answer, including the login and the wait for other calls
-	stallTime = 10 * time.Second // limit for the wait until the next byte of a file arrives
+	callTime  = 10 * time.Second // how long a call may take, including the login and the wait for other calls
+	stallTime = 10 * time.Second // how long the next byte of a file may take to arrive
 	awayTime  = 20 * time.Second // how long a running transfer waits for an unreachable web server
 
 	// maxConns is how many HTTP connections an upstream may have. An open file holds one until it
@@ -46,7 +46,7 @@ type Config struct {
 	// Say writes a line to the log. It must not block.
 	Say func(level slog.Level, text string, attrs ...slog.Attr)
 
-	Cache *cache.Cache // keeps data that was read; nil means no cache
+	Cache *cache.Cache // keeps data that was read from the upstream; nil means that there is no cache
 
 	wait time.Duration // how long a call may take; 0 means callTime
 }
@@ -83,7 +83,7 @@ func Check(text string) error {
 func parse(text string) (remote.Location, error) {
 	authority, _, _ := strings.Cut(scheme.ReplaceAllString(text, ""), "/")
 	if at := strings.LastIndexByte(authority, '@'); at >= 0 && strings.Contains(authority[:at], ":") {
-		// Do not show the URL, because it contains the password.
+		// Do not repeat the URL, because it contains the password.
 		return remote.Location{}, failure.Usage.Errorf("a password does not belong in the URL of a source, where others can see it: use a key for sftp://, and ~/.netrc for https://")
 	}
 	if !slices.Contains([]string{"http", "https", "sftp", "s3"}, schemeOf(text)) {
@@ -92,7 +92,7 @@ func parse(text string) (remote.Location, error) {
 	return remote.Parse(text)
 }
 
-// A Source is a tree of files on another machine. Any goroutine may use it.
+// A Source is an upstream: a tree of files on another machine. Any goroutine may use it.
 type Source struct {
 	store.Tree // the files of the upstream, with the cache in front; has all capabilities of the server
 
@@ -145,7 +145,7 @@ func (s *Source) mount(ctx context.Context, l remote.Location, cfg Config) error
 		s.link.connect = m.Connect
 		// After a refusal, make a new connection: it reads the password again, which may have changed.
 		s.link.renews = remote.IsRefusal
-	default: // a bucket, whose store itself reconnects and renews its keys
+	default: // for a bucket, the store itself reconnects and renews the keys
 		s.link.connect = m.Connect
 		s.link.renews = func(error) bool { return false }
 	}
@@ -164,7 +164,7 @@ func (s *Source) Probe(ctx context.Context) {
 	switch _, err := (&tree{link: s.link}).ReadDir(ctx, "."); {
 	case err == nil:
 		s.link.say(slog.LevelInfo, "source: connected")
-	case ctx.Err() == nil && !isFault(err): // the link logs faults itself
+	case ctx.Err() == nil && !isFault(err): // this is not a fault, which the link would have logged itself
 		s.link.say(slog.LevelInfo, "source: connected; its directory cannot be listed", slog.String("error", err.Error()))
 	}
 }

@@ -18,7 +18,8 @@ type tree struct{ link *link }
 
 var _ store.Tree = (*tree)(nil)
 
-// ask makes a call that changes nothing and opens no file, and returns its answer.
+// ask makes a call that neither changes anything nor opens a file, and returns the answer to the
+// call.
 func ask[T any](ctx context.Context, t *tree, do func(context.Context, store.Tree) (T, error)) (answer T, err error) {
 	s, err := t.link.call(ctx, false, func(s *span) (err error) {
 		answer, err = do(s.ctx, s.tree)
@@ -67,7 +68,7 @@ func (t *tree) Lstat(ctx context.Context, name string) (fs.FileInfo, error) {
 	return ask(ctx, t, func(ctx context.Context, s store.Tree) (fs.FileInfo, error) { return sized(s.Lstat(ctx, name)) })
 }
 
-// sized returns the description fi, or an error if it does not contain the size.
+// sized returns the description fi, or an error if the size in it is not known.
 func sized(fi fs.FileInfo, err error) (fs.FileInfo, error) {
 	if err == nil && fi.Size() < 0 {
 		return nil, &fs.PathError{Op: "stat", Path: fi.Name(), Err: errNoSize}
@@ -158,7 +159,8 @@ func (e *entries) Close() error {
 	return e.Entries.Close()
 }
 
-// obscure describes an entry about which nothing but the name is known: see [store.Entries].
+// An obscure is the description of an entry whose size is not known. It passes on only the name,
+// without a type and a size: see [store.Entries].
 type obscure struct{ fs.FileInfo }
 
 func (obscure) Size() int64       { return 0 }

@@ -21,10 +21,11 @@ func isLoopback(host string) bool {
 	return err == nil && a.Unmap().IsLoopback()
 }
 
-// admit passes on the requests that may be answered, and limits the time of each.
+// admit returns a handler that passes on only requests that may be answered, and that limits how
+// long each answer may take.
 func (s *Server) admit(c Config, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// This cannot fail: the connection has deadlines.
+		// This cannot fail, because connections of net/http support deadlines.
 		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(s.limits.answer))
 		h := w.Header()
 		h.Set("X-Content-Type-Options", "nosniff")
@@ -46,8 +47,8 @@ func (s *Server) admit(c Config, next http.Handler) http.Handler {
 	})
 }
 
-// admitsHost reports whether a Host header names this server. Any other name may belong to a
-// stranger's page: see Config.Hosts.
+// admitsHost reports whether the value of a Host header is a name or address of this server. A
+// request with any other name may come from a stranger's page: see Config.Hosts.
 func admitsHost(host string, names []string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name

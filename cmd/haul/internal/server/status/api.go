@@ -57,7 +57,7 @@ type Transfer struct {
 	Started   time.Time `json:"started"`
 	Bytes     int64     `json:"bytes"` // bytes moved
 	Size      *int64    `json:"size,omitempty"`
-	Rate      int64     `json:"rate"` // rate of the last seconds
+	Rate      int64     `json:"rate"` // rate during the last seconds
 
 	// These fields are only for TFTP.
 	Window    int     `json:"window,omitempty"`     // the window, in blocks
@@ -99,7 +99,7 @@ type Failure struct {
 	User      string    `json:"user,omitempty"`
 	File      string    `json:"file"`
 	FileBytes []byte    `json:"file_bytes,omitempty"`
-	Result    string    `json:"result"` // the same word as in the log
+	Result    string    `json:"result"` // how the transfer ended, in the same word as in the log
 	Cause     string    `json:"cause,omitempty"`
 	Advice    string    `json:"advice,omitempty"`
 	Bytes     int64     `json:"bytes"`
@@ -122,8 +122,8 @@ type Machine struct {
 	Stage   string    `json:"stage"`
 	Before  string    `json:"before,omitempty"` // the stage before the present one, if that is "stuck" or "quiet"
 	File    string    `json:"file,omitempty"`   // the file that was offered to the machine
-	Last    time.Time `json:"last"`             // time of its latest request
-	Age     float64   `json:"age"`              // time since that request
+	Last    time.Time `json:"last"`             // time of the machine's latest request
+	Age     float64   `json:"age"`              // time since the machine's latest request
 }
 
 func newTransfer(s *meter.Snapshot, rate int64) Transfer {
@@ -161,7 +161,7 @@ func Stages() []string {
 	return all
 }
 
-// byStage returns the number of machines in each stage.
+// byStage returns the number of machines at each stage.
 func byStage(machines []Machine) map[string]int {
 	counts := map[string]int{}
 	for _, s := range Stages() {
@@ -192,7 +192,7 @@ func peerText(a netip.AddrPort) string {
 // seconds returns a duration in seconds, rounded to microseconds.
 func seconds(d time.Duration) float64 { return math.Round(d.Seconds()*1e6) / 1e6 }
 
-// valid replaces invalid UTF-8 in a string that a stranger may have sent.
+// valid replaces invalid UTF-8 in a string, because a stranger may have sent the string.
 func valid(s string) string { return strings.ToValidUTF8(s, "\ufffd") }
 
 // invalid returns the bytes of a string that is not UTF-8, and nil for any other string.

@@ -39,7 +39,7 @@ const (
 type Board struct {
 	Version   string
 	Protocols []meter.Protocol // the protocols served, in the order in which they are shown
-	Transfers *meter.Registry  // counts the transfers; was made with a Config.Ended that calls [Board.Ended]
+	Transfers *meter.Registry  // counts the transfers; must have been made with a Config.Ended that calls [Board.Ended]
 	// Machines returns the machines that boot; it is nil if the server does not answer boot
 	// clients.
 	Machines func() []pxe.Machine
@@ -60,12 +60,13 @@ type Board struct {
 // counts holds the counts of one protocol since the start.
 type counts struct {
 	ended, failed, bytes, sent, resent atomic.Int64
-	// most is the largest number of bytes so far, with transfers under way; guarded by Board.mu.
+	// most is the largest sum of bytes so far, including those of transfers under way; guarded by
+	// Board.mu.
 	most int64
 }
 
-// A marks records how many bytes each transfer had moved at one point in time, by the transfer's
-// ID.
+// A marks records, for one point in time, how many bytes each transfer under way had moved, by the
+// transfer's ID.
 type marks struct {
 	at    time.Time
 	bytes map[uint64]int64
@@ -150,7 +151,7 @@ func (b *Board) totals(each func(t *meter.Snapshot, at int)) []sample {
 	return totals
 }
 
-// ended returns the counts of ended transfers, for each of Protocols.
+// ended returns the counts of ended transfers, one sample for each of Protocols.
 func (b *Board) ended() []sample {
 	totals := make([]sample, len(b.counts))
 	for at := range b.counts {
@@ -162,7 +163,8 @@ func (b *Board) ended() []sample {
 	return totals
 }
 
-// A snapshot holds the data that a board shows for one point in time. It never changes.
+// A snapshot holds the data that a board shows for one point in time. It does not change once it is
+// made.
 type snapshot struct {
 	at        time.Time
 	totals    []Totals

@@ -7,8 +7,8 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/cli/console"
 )
 
-// These are the dimensions of the chart, in units of its own. The page stretches the chart to the
-// page's width.
+// These are the dimensions of the chart, in the units of its SVG paths. The page stretches the
+// chart to the page's width.
 const (
 	chartWidth  = samples
 	chartHeight = 160

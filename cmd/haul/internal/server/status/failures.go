@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// maxFailures is how many failures are kept: the latest ones.
+	// maxFailures is how many failures are kept. Older failures are dropped.
 	maxFailures = 256
 
 	// maxName and maxCause are how many bytes of a file's name and of a cause are kept.
@@ -30,7 +30,8 @@ type failures struct {
 	last [maxFailures]Failure // guarded by mu
 }
 
-// add stores a failure in place of the oldest one.
+// add stores a failure and numbers it. If maxFailures are stored already, the failure replaces the
+// oldest one.
 func (f *failures) add(one Failure) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -46,7 +47,7 @@ func (f *failures) list() []Failure {
 	return f.kept()
 }
 
-// kept does the same as list. The caller holds mu.
+// kept returns the failures that are kept, the latest first. The caller holds mu.
 func (f *failures) kept() []Failure {
 	list := make([]Failure, 0, min(f.n, maxFailures))
 	for i := range min(f.n, maxFailures) {

@@ -28,8 +28,9 @@ func (b *Board) History() []byte {
 	return text
 }
 
-// Remember adds the history that History of an earlier process's board has returned. It puts that
-// history before the data of this board, and leaves out protocols that are no longer served.
+// Remember adds a history that the method History of an earlier process's board has returned. It
+// puts that history before the data of this board, and leaves out protocols that are no longer
+// served.
 func (b *Board) Remember(text []byte) error {
 	var h history
 	if err := json.Unmarshal(text, &h); err != nil {
@@ -64,7 +65,7 @@ func (b *Board) Remember(text []byte) error {
 	return nil
 }
 
-// samples returns the samples of a protocol. ok is false if the lists have different lengths.
+// samples returns the samples of a protocol. ok is false if the lists in p have different lengths.
 func (p *ProtocolSeries) samples() (list []sample, ok bool) {
 	for _, one := range [][]int64{p.Live, p.Ended, p.Failed, p.Sent, p.Resent} {
 		if len(one) != len(p.Bytes) {
@@ -77,8 +78,8 @@ func (p *ProtocolSeries) samples() (list []sample, ok bool) {
 	return list, true
 }
 
-// putBefore inserts length samples of each protocol before the present samples. If a protocol has
-// fewer samples, zeros stand for the missing earlier ones.
+// putBefore inserts `length` samples of each protocol before the present samples. If past has fewer
+// samples of a protocol, zeros replace the missing ones at the beginning.
 func (s *series) putBefore(past [][]sample, length int) {
 	n := min(s.n+length, samples)
 	for i := range s.protocols {
@@ -88,8 +89,8 @@ func (s *series) putBefore(past [][]sample, length int) {
 	s.n, s.next = n, n%samples
 }
 
-// putBefore inserts the failures of an earlier process before the present failures, which it
-// renumbers to follow them. past begins with the latest failure.
+// putBefore inserts the failures of an earlier process before the present failures, and renumbers
+// the present ones to follow them. past begins with the latest failure.
 func (f *failures) putBefore(past []Failure) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -14,11 +14,12 @@ import (
 	"github.com/haul-project/haul/users"
 )
 
-// maxUser is how many bytes of a user's name are logged. A client may send any name.
+// maxUser is how many bytes of a user's name are logged, because a client may send a name of any
+// length.
 const maxUser = 64
 
-// A Login restricts the board to the users of a directory. They log in by name and password (RFC
-// 7617). Their rights to files do not matter.
+// A Login restricts access to a board to the users in a users file. They log in by name and
+// password (RFC 7617). Their rights to files do not matter.
 type Login struct {
 	passwords passwords.Checker
 	log       *slog.Logger
@@ -41,7 +42,7 @@ func (l *Login) checked(name string, from netip.Addr, err error) {
 	}
 }
 
-// loginKey is the key of the login in a request's context.
+// loginKey is the key under which a request's context contains the login.
 type loginKey struct{}
 
 // admit checks the login of a request. It returns the request with the login in its context. If it

@@ -15,7 +15,7 @@ var pageFiles embed.FS
 var pageTemplate = template.Must(template.ParseFS(pageFiles, "page/page.html"))
 
 // These are the style and the script of the page, and a policy that allows no other style or
-// script. So names of files in the page cannot inject any.
+// script. So a file whose name appears in the page cannot inject a script.
 var (
 	pageStyle  = webpage.Part(pageFiles, "page/page.css")
 	pageScript = webpage.Part(pageFiles, "page/page.js")

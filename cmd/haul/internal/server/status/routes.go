@@ -12,7 +12,7 @@ const (
 	// usualTransfers is how many transfers /api/v1/transfers returns if the request has no ?limit=.
 	usualTransfers = 1000
 
-	// eventEvery is the time between two events for a browser.
+	// eventEvery is the time between two events that are sent to a browser.
 	eventEvery = time.Second
 )
 
@@ -38,8 +38,8 @@ func (s *Server) routes(b *Board, c Config) http.Handler {
 	return mux
 }
 
-// addProfiles adds the paths of the process's profiles. The client chooses how long a profile
-// takes.
+// addProfiles adds the paths for profiles of the process. Their answers have a longer time limit,
+// because the client chooses how long a profile takes.
 func (s *Server) addProfiles(mux *http.ServeMux) {
 	for path, serve := range map[string]http.HandlerFunc{
 		"": pprof.Index, "cmdline": pprof.Cmdline, "profile": pprof.Profile, "symbol": pprof.Symbol, "trace": pprof.Trace,
@@ -92,7 +92,7 @@ func (s *Server) serveEvents(b *Board, l *Login, w http.ResponseWriter, r *http.
 	if r.Method == http.MethodHead {
 		return
 	}
-	_ = control.SetReadDeadline(time.Time{}) // for the same reason as for a profile
+	_ = control.SetReadDeadline(time.Time{}) // clear the read deadline, which would cancel the request's context
 	tick := time.NewTicker(eventEvery)
 	defer tick.Stop()
 	var known sections

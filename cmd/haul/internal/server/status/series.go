@@ -17,11 +17,11 @@ type sample struct{ bytes, ended, failed, sent, resent, live int64 }
 type series struct {
 	next, n   int // the index at which the next sample is stored, and the number of samples
 	at        time.Time
-	before    []sample // the counts since the start, as they were at the latest sample
+	before    []sample // the counts since the start, at the time of the latest sample
 	protocols [][samples]sample
 }
 
-// add adds a sample. totals are the counts since the start.
+// add adds a sample for each protocol. totals holds the counts since the start.
 func (s *series) add(now time.Time, totals []sample) {
 	for i, t := range totals {
 		var was sample
@@ -38,7 +38,7 @@ func (s *series) add(now time.Time, totals []sample) {
 	s.n = min(s.n+1, samples)
 }
 
-// of returns the samples of a protocol, the oldest first.
+// of returns the samples of the protocol with the index i, the oldest first.
 func (s *series) of(i int) []sample {
 	list := make([]sample, 0, s.n)
 	for k := range s.n {

@@ -25,7 +25,7 @@ func (l limits) serve(serving context.Context, socket net.Listener, b *Board, c 
 		IdleTimeout:                  l.idle,
 		MaxHeaderBytes:               l.headerBytes,
 		DisableGeneralOptionsHandler: true,
-		// Strangers cause most of these errors.
+		// Log these errors only at the debug level, because strangers cause most of them.
 		ErrorLog:  slog.NewLogLogger(c.Log.Handler(), slog.LevelDebug),
 		ConnState: s.count,
 		Protocols: new(http.Protocols),

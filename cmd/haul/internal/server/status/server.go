@@ -18,16 +18,16 @@ import (
 type limits struct {
 	header      time.Duration // from the beginning of a request until it is complete
 	answer      time.Duration // from the complete request until the client has received the answer
-	event       time.Duration // from the sending of an event until the client has received it
+	event       time.Duration // from the beginning of an event until the client has received the event
 	idle        time.Duration // how long a connection may wait for the next request
 	grace       time.Duration // how long answers under way may continue when the server shuts down
 	profile     time.Duration // the maximum duration of a profile
-	headerBytes int           // length of a request's header; net/http adds 4096
-	connections int           // maximum number of connections at the same time; see count
+	headerBytes int           // maximum length of a request's header, to which net/http adds 4096
+	connections int           // maximum number of open connections: see count
 	watchers    int           // maximum number of clients that receive events at the same time
 }
 
-// usual holds the limits of a real server. They are enough for a few people with browsers, and some
+// usual holds the limits outside of tests. They are enough for a few people with browsers, and some
 // programs.
 var usual = limits{
 	header:      5 * time.Second,
@@ -52,11 +52,11 @@ type Config struct {
 	Login *Login
 	TLS   *tls.Config // nil means no TLS
 
-	Profiles bool // serves profiles of the process, by package net/http/pprof
+	Profiles bool // the server also serves profiles of the process (net/http/pprof)
 	Log      *slog.Logger
 }
 
-// A Server shows a Board.
+// A Server serves a Board over HTTP.
 type Server struct {
 	http     http.Server
 	socket   net.Listener
@@ -64,7 +64,7 @@ type Server struct {
 	limits   limits
 	watchers atomic.Int64
 	end      context.CancelFunc // stops the sampling and the event streams to browsers
-	over     <-chan struct{}    // closed when the function end was called
+	over     <-chan struct{}    // closed once `end` has been called
 	closing  atomic.Bool
 	ended    chan struct{}
 

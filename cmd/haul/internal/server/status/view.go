@@ -17,7 +17,7 @@ import (
 
 // These constants bound the content of the page. The answers for programs have no such bounds.
 const (
-	maxRows        = 200 // maximum rows of the table of transfers, and of the table of machines
+	maxRows        = 200 // maximum number of rows in the table of transfers, and in the table of machines
 	maxFailureRows = 100
 	maxShownName   = 80 // longest file name that is shown in full, in characters
 
@@ -31,7 +31,7 @@ const (
 // script updates the page with it. So each value is formatted in one place only.
 type view struct {
 	Title, Host, Version string
-	Server               string // identifies the process; if it changes, the script loads the page again
+	Server               string // identifies the server's process; if the process changes, the script loads the page again
 	State                string
 	Up                   string
 	Protocols            table
@@ -52,7 +52,8 @@ type table struct {
 	Rows    []row    `json:"rows"`
 }
 
-// A row is a row of a table. Its key stays the same as long as the row is about the same thing.
+// A row is a row of a table. Rows about the same transfer, protocol or machine always have the same
+// key.
 type row struct {
 	Key   string `json:"k"`
 	Bad   bool   `json:"b,omitempty"` // the row needs attention
@@ -157,7 +158,8 @@ func transfersTable(all []Transfer) table {
 	return t
 }
 
-// limitOf names the limit because of which requests were refused, and the setting for that limit.
+// limitOf returns the name of the limit because of which requests were refused, and the setting for
+// that limit.
 func limitOf(protocol string, why meter.Reason) string {
 	flags := map[meter.Reason]map[string]string{
 		meter.Busy:    {"tftp": "--max-transfers", "sftp": "--sftp-conns"},
@@ -249,7 +251,7 @@ func machinesTable(all []Machine, counts map[string]int) table {
 	return t
 }
 
-// A section is a part of the page that changes.
+// A section is a part of the page that the script updates.
 type section struct {
 	name  string
 	value any
@@ -272,8 +274,8 @@ func newSections(all []section) (s sections) {
 	return s
 }
 
-// event returns an event for the browser (HTML standard, 9.2.6). It contains the sections that
-// differ from known.
+// event returns an event for the browser (HTML standard, 9.2.6). It contains those sections that
+// differ from the sections in `known`.
 func (s sections) event(known sections) []byte {
 	out := []byte("data: {")
 	for i, text := range s.values {
@@ -297,7 +299,7 @@ func sum(all []int64) (n int64) {
 	return n
 }
 
-// known returns the text, or console.Unknown if it is empty.
+// known returns the text, or console.Unknown if the text is empty.
 func known(text string) string {
 	if text == "" {
 		return console.Unknown

@@ -23,13 +23,13 @@ func Memory(cfg *settings.TFTP) int64 {
 }
 
 // These are the numbers of descriptors that TFTP needs: one for each file that is read, however
-// many clients read it, and two for each upload.
+// many clients read that file, and two for each upload.
 const (
 	filesPerRead  = 1
 	filesPerWrite = 2
 )
 
-// fitDescriptors limits the number of open files, if there are not enough descriptors for the
+// fitDescriptors limits the number of open files, if `limit` descriptors are not enough for the
 // maximum number of transfers.
 func fitDescriptors(srv *tftp.Config, upload site.Policy, limit int) {
 	each := filesPerRead

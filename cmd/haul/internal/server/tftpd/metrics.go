@@ -5,7 +5,7 @@ import (
 	"github.com/haul-project/haul/tftp"
 )
 
-// countTransfers sets the hooks that report a server's transfers to counts.
+// countTransfers sets the hooks of a server that report its transfers to counts.
 func countTransfers(srv *tftp.Config, counts *meter.Registry) {
 	begin := func(t *tftp.Transfer) *meter.Transfer {
 		return counts.Begin(meter.Info{Protocol: meter.TFTP, Write: t.Write, Peer: t.Peer, Name: t.Name, Size: t.Size, Began: t.Began})

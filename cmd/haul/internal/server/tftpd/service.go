@@ -39,7 +39,7 @@ type Service struct {
 	srv      *tftp.Config
 	files    *publicfiles.Files
 	small    localdir.SmallFiles
-	tracer   *trace.Recorder // nil without --trace and --pcap
+	tracer   *trace.Recorder // records packets; nil without --trace and --pcap
 	listener *tftp.Server    // nil before Listen
 	asked    []string        // the configured addresses of listener; "" for a socket from systemd
 	shared   bool            // transfers of the predecessor still use the sockets
@@ -204,7 +204,8 @@ func (t *Service) Sockets() (all []handover.Socket, err error) {
 }
 
 // Retire makes Serve return once the transfers under way are done, or after limit. With a single
-// port, no new transfer can begin until then, so the limit is at most the grace period.
+// port, no transfer can begin in the successor until then, so the limit is at most the grace
+// period.
 func (t *Service) Retire(limit time.Duration) {
 	if t.cfg.TFTP.SinglePort {
 		limit = min(limit, t.cfg.Grace)
@@ -222,7 +223,8 @@ func (t *Service) Alive() bool { return t.waits.Load() || t.listener.Alive() }
 // String describes the service for the service manager.
 func (t *Service) String() string { return fmt.Sprintf("TFTP on %v", t.listener.Addrs()) }
 
-// sampleName returns the name of a file that can be fetched, for the example that Announce prints.
+// sampleName returns the name of a file that a client on this machine can fetch from the address
+// at, for the example that Announce prints.
 func (t *Service) sampleName(at netip.AddrPort) string {
 	here := site.Client{Peer: netip.AddrFrom4([4]byte{127, 0, 0, 1}), Local: at}
 	entries, _ := os.ReadDir(t.cfg.Dirs[0]) // after an error, the example has no file name
@@ -235,7 +237,7 @@ func (t *Service) sampleName(at netip.AddrPort) string {
 	return "FILE"
 }
 
-const maxSamples = 1000 // how many names of a directory are tried for the example
+const maxSamples = 1000 // how many names in a directory are tried for the example
 
 // answerFrom makes a server answer requests by the rules of a site. With parents, uploads create
 // missing directories.

@@ -8,8 +8,8 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/tftp/trace"
 )
 
-// A tracedLog delays each log line until the trace has written its packets. So if both are written
-// to the same place, a line follows the packets that it is about.
+// A tracedLog delays each log line until the trace has written all packets so far. So if the log
+// and the trace are written to the same place, a line follows the packets that it is about.
 type tracedLog struct {
 	slog.Handler
 	tracer *trace.Recorder
