@@ -12,19 +12,19 @@ import (
 )
 
 // A place is the location of a user's root. It has two parts, because symbolic links are followed
-// only on the way to the tree. Below the tree another user may have created links, so none is
-// followed there.
+// only on the way to the tree. They are not followed within the tree, where another user may have
+// created links.
 type place struct {
 	tree string // absolute path without symbolic links; "" means DIR, the served directory
 	path string // path in the tree, slash-separated; "." is the tree itself
 }
 
-// wholeDir is the place of users whose root is all of DIR.
+// wholeDir is the place of users whose root is DIR itself.
 var wholeDir = place{path: "."}
 
 func (p place) String() string { return filepath.Join(p.tree, filepath.FromSlash(p.path)) }
 
-// place returns the location of a user's root.
+// place returns the location of a user's root, which is an absolute path or a path below DIR.
 func (r *Roots) place(root string) (place, error) {
 	if filepath.IsAbs(root) {
 		r.mu.Lock()
@@ -122,7 +122,7 @@ func absoluteRoots(dir *users.Directory) (roots []string) {
 	return roots
 }
 
-// places returns the roots of users that are not below DIR, without duplicates.
+// places returns the places of those users' roots that are not in DIR, without duplicates.
 func (r *Roots) places(dir *users.Directory) (places []place) {
 	seen := map[place]bool{}
 	for _, root := range absoluteRoots(dir) {
@@ -134,7 +134,7 @@ func (r *Roots) places(dir *users.Directory) (places []place) {
 	return places
 }
 
-// Outside returns the trees that contain roots of users and are not below DIR, without duplicates.
+// Outside returns the trees outside DIR that contain roots of users, without duplicates.
 func (r *Roots) Outside(dir *users.Directory) (trees []string) {
 	seen := map[string]bool{}
 	for _, p := range r.places(dir) {

@@ -38,20 +38,20 @@ type Roots struct {
 	main    *os.Root      // DIR, the served directory; nil if DIR is an upstream
 	dir     string        // DIR without symbolic links, or the URL of the upstream
 	files   store.Tree    // the files of DIR
-	local   *localdir.Dir // the same as files; nil if DIR is an upstream
-	secrets []Secret      // files that no root may contain
-	self    fs.FileInfo   // describes DIR
+	local   *localdir.Dir // the same directory as `files`; nil if DIR is an upstream
+	secrets []Secret      // files and directories of the server that no user's root may contain
+	self    fs.FileInfo   // describes DIR, to recognize it by other paths; nil if DIR is an upstream
 
 	mu    sync.Mutex
 	open  map[place]*openRoot // guarded by mu
-	trees map[string]bool     // resolved roots outside DIR; the map is never changed, only replaced; guarded by mu
+	trees map[string]bool     // the trees outside DIR that contain roots; the map is never changed, only replaced; guarded by mu
 }
 
 // An openRoot is a user's directory that connections are using.
 type openRoot struct {
 	root   *os.Root
 	files  *localdir.Dir
-	shared int // number of connections that are using it; guarded by Roots.mu
+	shared int // number of connections that are using the directory; guarded by Roots.mu
 }
 
 // Open opens DIR, the served directory. remote is the upstream that DIR names, or nil if DIR is a
@@ -78,7 +78,7 @@ func Open(dir string, remote store.Tree, o Options) (*Roots, error) {
 	return r, nil
 }
 
-// filesIn returns the files below root, which was opened for the place p.
+// filesIn returns the files in the open directory root, which is at the place p.
 func (r *Roots) filesIn(root *os.Root, p place) *localdir.Dir {
 	files := localdir.New(root)
 	files.Path = filepath.Join(cmp.Or(p.tree, r.dir), filepath.FromSlash(p.path))
@@ -213,7 +213,7 @@ func (r *Roots) CheckSource(dir *users.Directory) error {
 	return nil
 }
 
-// explainRoot adds advice about a root that cannot be opened.
+// explainRoot adds advice to the error for a root that cannot be opened.
 func explainRoot(err error) error {
 	err = console.WithoutPath(err)
 	switch {
@@ -246,9 +246,9 @@ func (r *Roots) KeepSecret(dir *users.Directory, all []Secret) error {
 	return CheckApart(served, all)
 }
 
-// openBelow opens a directory below another one, and creates it if create is set. It follows no
-// symbolic links. If it did, and one root was inside another, the user of the outer root could
-// choose the location of the inner one.
+// openBelow opens a directory below `main`, and creates the directory if create is set. It does not
+// follow symbolic links. Otherwise, if one user's root was inside another's, the user of the outer
+// root could choose the location of the inner root.
 func openBelow(main *os.Root, name string, create bool) (_ *os.Root, created bool, err error) {
 	dir, err := main.OpenRoot(".")
 	for part := range strings.SplitSeq(name, "/") {
@@ -325,7 +325,7 @@ func (r *Roots) Sweep(ctx context.Context, others []string) (removed int, err er
 		}
 		root, openErr := os.OpenRoot(path)
 		if openErr != nil {
-			continue // already logged: see checkRoots
+			continue // this error was logged already: see checkRoots in package sftpd
 		}
 		n, sweepErr := localdir.New(root).Sweep(ctx)
 		removed, err = removed+n, errors.Join(err, sweepErr)

@@ -47,8 +47,8 @@ func (s Secret) isIn(dir string) bool {
 		slices.ContainsFunc(linksTo(s.Path), func(link string) bool { return Within(link, dir) })
 }
 
-// linksTo returns the locations of the symbolic links on the way to a path. It follows at most
-// maxRootLinks links.
+// linksTo returns the paths of the symbolic links that are followed on the way to a path. It
+// follows at most maxRootLinks links.
 func linksTo(path string) (links []string) {
 	absolute, err := filepath.Abs(path)
 	if err != nil {
@@ -59,7 +59,7 @@ func linksTo(path string) (links []string) {
 		next := filepath.Join(at, rest[0])
 		rest = rest[1:]
 		target, err := os.Readlink(next)
-		if err != nil { // not a link
+		if err != nil { // next is not a symbolic link
 			at = next
 			continue
 		}

@@ -15,12 +15,12 @@ const (
 // heads parses the frames that a client sends, to detect whether a request header has begun and is
 // not complete yet. It does not check anything else about the frames.
 type heads struct {
-	skip  int // bytes of the preface or of a frame that have still to arrive
+	skip  int // number of bytes of the preface or of a frame that have still to arrive
 	frame [frameHead]byte
-	have  int  // number of bytes in the array frame that have arrived
-	ends  bool // the header is complete at the end of this frame
-	open  bool // a header has begun and is not complete
-	begun int  // number of headers that have begun so far
+	have  int  // number of bytes of a frame's header that have arrived in the array `frame`
+	ends  bool // the request header is complete at the end of this frame
+	open  bool // a request header has begun and is not complete
+	begun int  // number of request headers that have begun so far
 }
 
 // take parses the next bytes that the client has sent.

@@ -42,13 +42,13 @@ const (
 	direct = 8 << 10
 )
 
-// A buffer holds data that one connection has written. Either that connection fills it, or its
-// goroutine sends it.
+// A buffer holds data that one connection has to send. At any time, either Write fills the buffer,
+// or the connection's goroutine sends its content.
 type buffer [bufferSize]byte
 
 // A budget holds the buffers for all connections of a [Listener].
 type budget struct {
-	left atomic.Int64 // number of buffers that connections may still take
+	left atomic.Int64 // number of buffers that connections may still take; briefly negative while take fails
 	idle sync.Pool
 }
 
@@ -67,7 +67,7 @@ func (b *budget) take() *buffer {
 	return b.idle.Get().(*buffer)
 }
 
-// put returns a buffer to the budget.
+// put returns a buffer to the budget, for any connection to take.
 func (b *budget) put(full *buffer) {
 	b.idle.Put(full)
 	b.left.Add(1)
@@ -85,11 +85,11 @@ type Conn struct {
 	stall  time.Duration
 	budget *budget
 
-	reading  sync.Mutex // held while reading
+	reading  sync.Mutex // held by Read and discard, so that only one of them reads
 	heads    heads      // guarded by reading
 	headTime time.Duration
-	// headEnd ends the connection if a header takes too long. It is nil before the first header;
-	// guarded by reading.
+	// headEnd is the timer that calls endReading if a request header takes too long. It is nil
+	// before the first header; guarded by reading.
 	headEnd *time.Timer
 	timed   bool // headEnd is running; guarded by reading
 
@@ -97,10 +97,10 @@ type Conn struct {
 	changed sync.Cond // signals a change of any of the fields below
 	filling *buffer   // nil if filled is 0; guarded by mu
 	filled  int       // number of bytes in filling; guarded by mu
-	sending bool      // older data than filling is being sent; guarded by mu
+	sending bool      // the data before that in filling is being sent; guarded by mu
 	started bool      // the goroutine run was started; guarded by mu
 	closed  bool      // guarded by mu
-	late    bool      // the connection is closed because a header took too long; guarded by mu
+	late    bool      // a request header took too long, so Read returns io.EOF; guarded by mu
 	err     error     // the error after which nothing more can be sent; guarded by mu
 
 	discarded chan struct{} // closed when discard returns; nil if Close did not start discard; guarded by mu
@@ -117,10 +117,10 @@ func newConn(c *tls.Conn, stall, headTime time.Duration, b *budget) *Conn {
 // TLS returns the TLS state of the connection, for [http.Request].
 func (c *Conn) TLS() *tls.ConnectionState { return c.state }
 
-// SetDeadline sets the read deadline.
+// SetDeadline sets only the read deadline, because write deadlines have no effect.
 func (c *Conn) SetDeadline(t time.Time) error { return c.SetReadDeadline(t) }
 
-// SetWriteDeadline has no effect.
+// SetWriteDeadline has no effect, because a Conn sets its own write deadlines.
 func (c *Conn) SetWriteDeadline(time.Time) error { return nil }
 
 // Read reads from the connection. If a request header takes too long, Read returns an error, and
@@ -150,7 +150,7 @@ func (c *Conn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// endReading makes reads fail, as if the client had left.
+// endReading makes reads fail as if the client had left, because a request header took too long.
 func (c *Conn) endReading() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -160,7 +160,7 @@ func (c *Conn) endReading() {
 	}
 }
 
-// Write sends or buffers b.
+// Write sends b at once, or buffers it for the goroutine that sends.
 func (c *Conn) Write(b []byte) (n int, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -238,8 +238,8 @@ func (c *Conn) run() {
 	_ = c.Conn.Close()
 }
 
-// finish announces to the peer that no more data follows, so that the peer closes the connection
-// too.
+// finish announces to the peer, by TLS and TCP, that no more data follows, so that the peer closes
+// the connection too.
 func (c *Conn) finish() {
 	secure := c.Conn.(*tls.Conn)
 	_ = secure.CloseWrite()
