@@ -12,12 +12,12 @@ import (
 // location means: for Sync it is a directory whose contents are copied.
 type Verb string
 
-// The commands that copy.
+// These are the commands of haul that copy files.
 const (
 	Get  Verb = "get"
 	Put  Verb = "put"
 	Cp   Verb = "cp"
-	Sync Verb = "sync" // its locations are directories, and it copies their contents
+	Sync Verb = "sync" // each location is a directory whose contents are copied
 )
 
 // DefaultParallel is how many files are transferred at once over TFTP unless Config says otherwise.
@@ -43,12 +43,13 @@ type Config struct {
 // isSilent reports whether only errors are printed for people.
 func (c *Config) isSilent() bool { return c.Quiet || c.Events != nil }
 
-// movesAll reports whether all files will be transferred completely, and as fast as possible.
+// movesAll reports whether every file is transferred completely, whatever the target contains, and
+// without a limit of the rate.
 func (c *Config) movesAll() bool {
 	return !c.DryRun && !c.Continue && c.Unchanged == treecopy.Never && c.Limit == 0
 }
 
-// setSync sets the options that a sync to a location implies.
+// setSync sets the options that haul sync needs if `to` is its target.
 func (c *Config) setSync(to remote.Location) {
 	keepsTimes := !to.IsRemote() || to.Protocol == remote.SFTP
 	c.Recursive, c.FileTimes = true, keepsTimes
@@ -56,7 +57,7 @@ func (c *Config) setSync(to remote.Location) {
 	case c.Unchanged != treecopy.Never:
 	case keepsTimes:
 		c.Unchanged = treecopy.SizeAndTime
-	default: // a file gets the time of its upload, so compare the contents instead
+	default: // the server sets the time of an upload as the file's time, so compare hashes instead
 		c.Unchanged = treecopy.Hash
 	}
 }

@@ -26,7 +26,8 @@ type plannedItem struct {
 	from, to string
 }
 
-// add records the action that a copy would take on an entry.
+// add records the action that a copy would take on an entry. Present and failed entries need no
+// line.
 func (p *dryRunPlan) add(i *treecopy.Item, o treecopy.Outcome, from, to string) {
 	if o.What == treecopy.Present || o.What == treecopy.Failed {
 		return

@@ -19,10 +19,10 @@ import (
 	"github.com/haul-project/haul/store/treecopy"
 )
 
-// localFiles holds the local directories that a copy reads or writes.
+// localFiles opens the local directories that a copy reads or writes, each of them once.
 type localFiles struct {
 	*Config
-	roots map[string]*os.Root // the directories that are open, by path
+	roots map[string]*os.Root // the open directories, by path
 }
 
 // close closes the directories.
@@ -73,7 +73,7 @@ func (f *localFiles) target(local string, several bool) (localPlace, error) {
 	switch {
 	case err == nil && info.IsDir():
 		if s := filepath.ToSlash(dir); s == "." || strings.HasSuffix(s, "/") || strings.HasSuffix(s, "/.") {
-			name = "./" // copy below the directory, even if it contains the checkpoint of an earlier copy
+			name = "./" // copy into the directory, even if it contains the checkpoint of an earlier copy
 		} else if f.Continue && f.Recursive && !f.DryRun {
 			// Setting the mode of a resumed directory requires the tree of its parent directory.
 			if p, ok := f.inParent(dir); ok {
@@ -101,7 +101,8 @@ func (f *localFiles) target(local string, several bool) (localPlace, error) {
 	return localPlace{localdir.New(root), name, localAt(dir)}, nil
 }
 
-// inParent returns a directory as a name in its parent directory, if the parent can be opened.
+// inParent returns the place of a directory in the tree of its parent directory. It returns false
+// if the parent cannot be opened.
 func (f *localFiles) inParent(dir string) (localPlace, bool) {
 	real, err := filepath.Abs(dir)
 	if err == nil {
@@ -115,19 +116,21 @@ func (f *localFiles) inParent(dir string) (localPlace, bool) {
 	if err != nil {
 		return localPlace{}, false
 	}
-	if clean := filepath.Clean(dir); filepath.Base(clean) == name { // no symbolic link, so use the name as typed
+	if clean := filepath.Clean(dir); filepath.Base(clean) == name { // dir is no symbolic link: show it as typed
 		above = filepath.Dir(clean)
 	}
 	return localPlace{localdir.New(root), name, localAt(above)}, true
 }
 
-// A localSource is a local source, and its name on the command line.
+// A localSource is a file or directory to copy, and its name as the user typed it or as a pattern
+// matched it.
 type localSource struct {
 	treecopy.Source
 	text string
 }
 
-// A refusedSource is a source that is not copied, with the reason.
+// A refusedSource is a local source that is not copied, for example a directory without -r. err is
+// the reason.
 type refusedSource struct {
 	name string // name of the source as the user typed it
 	mode fs.FileMode
@@ -233,8 +236,9 @@ func localMatches(ctx context.Context, pattern string) ([]string, error) {
 	return names, err
 }
 
-// localNames gives access to the files of this machine by names relative to a prefix. Symbolic
-// links are followed, as users expect on their own machine.
+// localNames is a prefix of paths. It gives access to the files of this machine whose paths begin
+// with the prefix, by the rest of their paths. Symbolic links are followed, as users expect on
+// their own machine.
 type localNames string
 
 func (l localNames) path(name string) string { return filepath.FromSlash(string(l) + name) }

@@ -19,7 +19,7 @@ import (
 	"github.com/haul-project/haul/web/webclient"
 )
 
-// A typedSource is a source of a copy, and its name on the command line.
+// A typedSource holds the names of one source of a copy.
 type typedSource struct {
 	text  string // the source as the user typed it
 	isURL bool
@@ -34,7 +34,8 @@ type sourceNames struct {
 	verb Verb
 	list []typedSource
 
-	// targetAt turns a name in the target's tree into the name that a user could type.
+	// targetAt returns the name by which a user could type the file with this name in the target's
+	// tree.
 	targetAt func(name string) string
 	toLocal  bool // the target is on this machine
 }
@@ -79,7 +80,8 @@ func (n *sourceNames) add(text string, isURL bool, at func(string) string, s tre
 	n.list = append(n.list, typedSource{text: text, isURL: isURL, name: name, as: as, at: at})
 }
 
-// below returns the part of a name in the tree that is below the source.
+// below returns the part of a name that follows the source's own name. ok is false if the name is
+// not below the source.
 func (s typedSource) below(name string) (rest string, ok bool) {
 	switch {
 	case name == s.name:
@@ -107,7 +109,7 @@ func (n *sourceNames) failed(e *treecopy.EntryError) (name string, ok bool) {
 	return name, ok
 }
 
-// reword rewrites the error of an entry with the names that the user typed.
+// reword returns an error of a copy with a text that contains the names that the user typed.
 func (n *sourceNames) reword(err error) error {
 	e, ok := errors.AsType[*treecopy.EntryError](err)
 	if !ok {
@@ -123,7 +125,8 @@ func (n *sourceNames) reword(err error) error {
 	return failure.Reword(n.text(name, e), err)
 }
 
-// inWords returns the error of an entry with the source name name.
+// inWords returns the error of an entry with the text that the method text builds from the source
+// name.
 func (n *sourceNames) inWords(name string, e *treecopy.EntryError) error {
 	return failure.Reword(n.text(name, e), e)
 }
@@ -133,9 +136,9 @@ func (n *sourceNames) text(name string, e *treecopy.EntryError) string {
 	return fmt.Sprintf("%s %s: %s", n.verb, console.Visible(name), n.inTarget(e.Err, e.To, reason(e.Err)))
 }
 
-// inTarget adds the target's directory to the file name in an error about a local file, because
-// trees leave the directory out. to is the file's name in the target, or "" if the error itself
-// names the file.
+// inTarget adds the path of the target's directory to the file name in the text of an error about a
+// local file, because the errors of trees contain only the file's name in the tree. `to` is that
+// name, or "" if the error itself contains it.
 func (n *sourceNames) inTarget(err error, to, text string) string {
 	p, ok := errors.AsType[*fs.PathError](err)
 	if !ok || !n.toLocal || remote.IsRemote(p) || to != "" && path.Base(p.Path) != path.Base(to) {

@@ -96,13 +96,13 @@ func (s *spool) copy(w io.Writer) error {
 		select {
 		case <-s.grown:
 		case <-s.ended:
-			over = true // copy once more, for data that was written just before ended was closed
+			over = true // copy once more: data may have been written just before the transfer ended
 		}
 	}
 }
 
-// wait says that the transfer has written all data. It returns when the reader has received
-// everything, when the reader has closed its end, or when ctx ends.
+// wait marks the data as complete, so call it after the transfer has written everything. It returns
+// when the reader has received everything, when the reader has closed its end, or when ctx ends.
 func (s *spool) wait(ctx context.Context) error {
 	close(s.ended)
 	defer func() {

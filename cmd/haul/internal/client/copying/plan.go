@@ -14,8 +14,8 @@ import (
 	"github.com/haul-project/haul/store/treecopy"
 )
 
-// plan determines the sources and the target of the job, and their names for messages. It looks at
-// the local end first, because mistakes there can be found without a connection.
+// plan determines the sources and the target of the job, and their names for messages. It checks
+// local files first, because mistakes there can be found without a connection.
 func (r *run) plan(ctx context.Context, from []remote.Location, to remote.Location) (err error) {
 	if !to.IsRemote() {
 		if err := r.planLocalTarget(to, len(from) > 1); err != nil {
@@ -73,7 +73,8 @@ func (r *run) planLocalSources(ctx context.Context, from []remote.Location) erro
 	return nil
 }
 
-// localSources returns the sources for a local name.
+// localSources returns the sources for a local name. For haul sync, the only source is the contents
+// of the directory.
 func (r *run) localSources(ctx context.Context, name string) ([]localSource, []refusedSource, error) {
 	if r.verb != Sync {
 		return r.local.sources(ctx, name)
@@ -136,7 +137,7 @@ func (r *run) planSources(ctx context.Context, from []remote.Location, to remote
 		}
 		if r.verb == Sync {
 			if same && treecopy.Nested(ctx, p.Tree, p.Name, r.job.To, r.job.Target) {
-				// Otherwise sync would copy the copies again, or delete the source.
+				// Without this check, sync would copy the copies again, or delete the source.
 				return failure.Usage.Errorf("sync %v to %v: one is in the other", l, to)
 			}
 			s.Name = path.Join(s.Name, ".") + "/."

@@ -12,8 +12,8 @@ import (
 	"github.com/haul-project/haul/store/treecopy"
 )
 
-// lineAfter is how long the copy of a file must take before the file gets a line. Most files are
-// done earlier, and nobody could read their lines.
+// lineAfter is how long the copy of a file must take before a line on the terminal shows the file.
+// Most copies are complete earlier, and nobody could read their lines.
 const lineAfter = 300 * time.Millisecond
 
 // maxCurrent is the maximum number of active files that a progress event names.
@@ -78,7 +78,7 @@ func (p *progress) show() {
 	}
 }
 
-// update shows the state at the time now. Before the first file is found, it shows nothing.
+// update shows the state at the time `now`. Before the first file is found, it shows nothing.
 func (p *progress) update(now time.Time) {
 	if p.log != nil {
 		if s := p.state(now, now); s.found.Files > 0 {
@@ -135,7 +135,7 @@ func (p *progress) entryOf(i *treecopy.Item, to string) events.Entry {
 	return e
 }
 
-// shownName returns the name under which a single file that is not part of a tree is shown.
+// shownName returns the name by which messages call a single file that is not part of a tree.
 func shownName(i *treecopy.Item) string { return i.As }
 
 // begin records that the copy of a file begins.

@@ -33,7 +33,7 @@ type run struct {
 
 	refused  []error                  // errors about sources that are not copied at all
 	progress atomic.Pointer[progress] // shows the progress; nil until the copy starts
-	saidWhy  sync.Map                 // reasons why --continue cannot resume files that were already printed
+	saidWhy  sync.Map                 // keys: the reasons that the method fromStart has printed already
 	// empty is the number of directories left out because the server does not support empty
 	// directories.
 	empty atomic.Int64
@@ -85,7 +85,7 @@ func (r *run) close() {
 func (r *run) options() treecopy.Options {
 	o := r.Options
 	o.Umask = store.Umask()
-	o.FileTimes = o.FileTimes || o.Unchanged == treecopy.SizeAndTime // otherwise all files would look changed
+	o.FileTimes = o.FileTimes || o.Unchanged == treecopy.SizeAndTime // or the next copy would copy all files again
 	// If there are several servers, an error of one of them must not stop the copies from the others.
 	if r.servers.Len() == 1 {
 		o.Fatal = isFatal
@@ -104,7 +104,7 @@ func isFatal(err error) bool {
 
 // copy runs the job, shows its progress, and prints a summary.
 func (r *run) copy(ctx context.Context) error {
-	if len(r.job.Sources) == 0 { // all sources were refused
+	if len(r.job.Sources) == 0 { // there is nothing to copy, because all sources were refused
 		return r.explain(ctx, nil)
 	}
 	j := r.job
@@ -127,8 +127,8 @@ func (r *run) copy(ctx context.Context) error {
 	return r.explain(ctx, errors.Join(err, plan.print(r.Stdout)))
 }
 
-// worthSummary reports whether a summary adds information to an error. It adds nothing to an error
-// about a missing source, or about a server that does not answer.
+// worthSummary reports whether a summary adds information to an error. A summary adds nothing to an
+// error about a missing source, or about a server that does not answer.
 func worthSummary(s treecopy.Result, err error) bool {
 	if remote.IsNoAnswer(err) {
 		return s.Copied+s.Same+s.Bytes > 0
@@ -184,7 +184,7 @@ func (r *run) emit(p *progress, i *treecopy.Item, o treecopy.Outcome, took time.
 	}
 	if o.What == treecopy.Failed {
 		_ = r.Events.Failed(entry, r.failure(r.names.inWords(r.names.of(i), &treecopy.EntryError{From: i.From, To: i.To, Err: o.Err})))
-		return // the function explain reports further errors
+		return // the method explain reports errors that concern no single entry
 	}
 	if e := outcomeEvent(entry, o, took, r.DryRun); e != nil {
 		r.Events.Emit(e)
@@ -273,7 +273,7 @@ func (e *Error) Error() string { return e.err.Error() }
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.err }
 
-// failure turns an error into an [Error] of this copy, with advice.
+// failure turns an error into an [Error], and adds advice for the user.
 func (r *run) failure(err error) error { return &Error{r.fromServer, advise(err)} }
 
 // reword rewrites an error of treecopy with the names that the user typed. An error of an entry is

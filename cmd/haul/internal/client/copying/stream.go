@@ -17,7 +17,7 @@ import (
 	"github.com/haul-project/haul/store/treecopy"
 )
 
-// streamBytes is the size of one read of a stream.
+// streamBytes is the maximum number of bytes of one read or write of a stream.
 const streamBytes = 256 << 10
 
 // isPipe reports whether a name is a pipe, a device or a socket, to which data must be written in
@@ -136,8 +136,8 @@ func (r *run) putStream(ctx context.Context, to remote.Location) error {
 	return show.complete(ctx, i, to.Text, singleResult{bytes: n, err: err})
 }
 
-// sendStream sends standard input to the file name on a server. Without --inplace, it writes to a
-// temporary file until the data is complete.
+// sendStream sends standard input to the file called `name` on a server. Without --inplace, it
+// writes to a temporary file until the data is complete. It returns the number of bytes sent.
 func (r *run) sendStream(ctx context.Context, c remote.Server, name string, moved func(int64)) (int64, error) {
 	u, err := remote.Begin(ctx, c, name, r.InPlace)
 	if err != nil {
@@ -175,7 +175,8 @@ func (r *run) sendStream(ctx context.Context, c remote.Server, name string, move
 	}
 }
 
-// A pacedWriter limits the rate of writes, and reports the number of bytes written.
+// A pacedWriter limits the rate at which data is written to w. It passes the number of bytes
+// written so far to note.
 type pacedWriter struct {
 	ctx  context.Context
 	w    io.Writer
@@ -203,7 +204,7 @@ type interruptibleReader struct {
 	ctx context.Context
 	r   io.Reader
 
-	own  []byte // buffer for the goroutine that reads, which may still run when Read has returned
+	own  []byte // the goroutine reads into this buffer, because it may still run when Read has returned
 	came chan readResult
 }
 

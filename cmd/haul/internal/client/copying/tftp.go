@@ -80,7 +80,7 @@ func downloads(cfg *Config, from []remote.Location, at remote.Location) ([]trans
 	return jobs, nil
 }
 
-// download fetches one file.
+// download fetches one file to the local file or pipe `to`, or to stdout if that is "-".
 func download(ctx context.Context, c *tftpclient.Client, t tftpclient.Target, to string, stdout io.Writer) (tftpclient.Result, error) {
 	if to == "-" {
 		return downloadTo(ctx, c, t, stdout)
@@ -146,7 +146,7 @@ func runJobs(ctx context.Context, cfg *Config, jobs []transferJob, live bool) er
 		return err
 	}
 	defer t.Close()
-	// Redrawn lines would mix with the trace.
+	// With a trace on standard error, redraw no lines, because they would mix with the trace.
 	show := newProgress(cfg, live && !cfg.Remote.TFTP.Trace.Text, shownName)
 	defer show.end()
 	show.expect(len(jobs))
@@ -164,7 +164,7 @@ func runJobs(ctx context.Context, cfg *Config, jobs []transferJob, live bool) er
 			res, err := j.run(ctx, c)
 			errs[n] = show.complete(ctx, i, j.to, singleResult{res.Bytes, res.Duration, res.Packets(), res.Resent, err})
 			if res.Resent+res.Timeouts+res.Duplicates > 0 {
-				c.Wait() // Wait repeats the last acknowledgement, which may be lost on a path that loses packets
+				c.Wait() // repeat the last acknowledgement if necessary: on a path that loses packets, it may be lost
 			}
 		})
 	}

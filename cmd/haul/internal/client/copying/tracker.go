@@ -10,7 +10,7 @@ import (
 	"github.com/haul-project/haul/store/treecopy"
 )
 
-// unknownSize marks an item whose size becomes known only when it has been copied completely.
+// unknownSize is the size of an item whose size is not known before its copy begins.
 const unknownSize = -1
 
 // A tracker counts the progress of a copy. The code that transfers files calls its methods; for
@@ -22,7 +22,7 @@ type tracker struct {
 	moved int64           // bytes in the target, including those of earlier copies; guarded by mu
 	files int64           // number of completed files; guarded by mu
 	// unsized is the number of files whose size is still unknown; guarded by mu. The method expect
-	// sets it; movedTo and ended reduce it.
+	// sets it, and the methods movedTo and ended decrement it.
 	unsized int
 	active  map[*treecopy.Item]*underWay // files that are being copied; guarded by mu
 	rate    console.RateMeter            // measures how fast `moved` grows; guarded by mu
@@ -41,7 +41,7 @@ func (t *tracker) setFound(found treecopy.Totals) {
 	t.found = found
 }
 
-// expect sets the number of files to copy if their sizes are not known yet.
+// expect sets the number of files to copy. Use it if the sizes of the files are not known yet.
 func (t *tracker) expect(files int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -124,14 +124,14 @@ type copyState struct {
 	active []activeFile // files that are being copied, the one that began first at the front
 }
 
-// An activeFile is a file of a [copyState].
+// An activeFile is a file that is being copied at the time of a [copyState].
 type activeFile struct {
 	item *treecopy.Item
 	underWay
 }
 
-// state returns the state at the time now. Its list of active files omits the files whose copy began
-// after the time `since`.
+// state returns the state at the time `now`. Its list of active files omits the files whose copy
+// began after the time `since`.
 func (t *tracker) state(now, since time.Time) copyState {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -139,7 +139,7 @@ func (s copyState) percent() string {
 
 func (s copyState) bytes() string {
 	text := console.FormatBytes(s.moved)
-	if s.found.Bytes == 0 && s.found.Files == 1 { // the size of the only file is unknown
+	if s.found.Bytes == 0 && s.found.Files == 1 { // there is only one file, and its size is unknown
 		return text
 	}
 	text += " of " + console.FormatBytes(max(s.found.Bytes, s.moved))

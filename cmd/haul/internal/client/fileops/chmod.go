@@ -40,7 +40,7 @@ func Chmod(ctx context.Context, s *remote.Servers, at []remote.Location, cfg Chm
 		for _, e := range list {
 			inside := p.Recursive && e.IsDir()
 			if named, err := c.Lstat(ctx, e.path); inside && (err != nil || named.Mode().Type() == fs.ModeSymlink && !l.IsDirName()) {
-				p.failed(failure.Remote.Wrap(err)) // -R does not follow symbolic links in directories
+				p.failed(failure.Remote.Wrap(err)) // -R does not enter a symbolic link typed without a final slash
 				inside = false
 			}
 			p.change(ctx, c, e, inside, 0)
@@ -49,10 +49,10 @@ func Chmod(ctx context.Context, s *remote.Servers, at []remote.Location, cfg Chm
 	return p.err()
 }
 
-// change changes an entry and, with inside, everything in it. If a directory loses read or execute
-// bits, its contents are changed before the directory itself, because afterwards haul could lack the
-// right to reach them. Otherwise the directory comes first, because haul may need its new bits to
-// reach the contents.
+// change changes the permissions of an entry and, if `inside` is set, of everything in it. If a
+// directory loses read or execute bits, its contents are changed before the directory itself,
+// because afterwards haul could lack the right to reach them. Otherwise the directory comes first,
+// because haul may need its new bits to reach the contents.
 func (p *permit) change(ctx context.Context, c remote.Server, e entry, inside bool, depth int) {
 	const enter = readAll | executeIt
 	old := console.UnixBits(e.Mode())
@@ -68,8 +68,8 @@ func (p *permit) change(ctx context.Context, c remote.Server, e entry, inside bo
 	}
 }
 
-// below changes the contents of a directory. It skips symbolic links, because they have no
-// permissions, and does not follow them.
+// below changes the permissions of everything in a directory. It skips symbolic links, because they
+// have no permissions, and does not follow them.
 func (p *permit) below(ctx context.Context, c remote.Server, dir string, depth int) {
 	list, errs := p.list(ctx, c, dir, depth, true)
 	p.failed(errs...)
@@ -90,7 +90,8 @@ func (p *permit) below(ctx context.Context, c remote.Server, dir string, depth i
 	}
 }
 
-// set changes the permissions of the entries in list, if they differ from the wanted ones.
+// set changes the permissions of those entries in the list that do not have the wanted permissions
+// yet.
 func (p *permit) set(ctx context.Context, c remote.Server, list []entry) {
 	if p.over(c) {
 		return

@@ -27,7 +27,7 @@ type entry struct {
 	shown  string // name for output: the entry's name, or the path that the user gave
 	target string // target of a symbolic link
 
-	modeless bool // the protocol has no modes
+	modeless bool // the protocol reports no permissions
 }
 
 // sized reports whether the size of an entry is known. Over HTTP, the sizes of directories are not
@@ -35,7 +35,7 @@ type entry struct {
 func (e entry) sized() bool { return e.Size() >= 0 && (!e.modeless || !e.IsDir()) }
 
 // entries describes everything that a location stands for: one file, or the matches of a pattern.
-// With follow it describes the targets of symbolic links.
+// If `follow` is set, it describes the targets of symbolic links.
 func entries(ctx context.Context, s *remote.Servers, l remote.Location, follow bool) (c remote.Server, list []entry, errs []error) {
 	c, err := s.Connect(ctx, l, remote.Intent{})
 	if err != nil {
@@ -99,7 +99,7 @@ func ownersOf(ctx context.Context, c remote.Server, list []entry) owners {
 	}
 	users, groups, err := names(ctx, u, g)
 	if err != nil {
-		return owners{} // without names, the output shows the IDs
+		return owners{} // without the names, the output shows the IDs
 	}
 	for i, id := range u {
 		uids[id] = users[i]
@@ -118,7 +118,7 @@ func nameOr(name string, id uint32) string {
 	return name
 }
 
-// A described is an entry in JSON.
+// A described holds the fields of an entry for JSON.
 type described struct {
 	Path      string     `json:"path"`
 	PathBytes []byte     `json:"path_bytes,omitempty"` // set if the path is not UTF-8

@@ -10,7 +10,7 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/client/remote"
 )
 
-// below returns the path of the entry name in the directory dir.
+// below returns the path of the entry called `name` in the directory dir.
 func below(dir, name string) string {
 	switch {
 	case dir == ".":
@@ -21,7 +21,8 @@ func below(dir, name string) string {
 	return dir + "/" + name // do not clean the path, because the meaning of .. depends on symbolic links
 }
 
-// lacks returns the error for an operation that a location's protocol does not support.
+// lacks returns the error for a location whose protocol does not support an operation. `what` names
+// the operation.
 func lacks(command string, l remote.Location, what string) error {
 	return failure.Usage.Errorf("%s %v: %v has no way to %s", command, l, l.Protocol, what)
 }
@@ -39,7 +40,7 @@ func checkPrecious(command string, l remote.Location) error {
 func isPrecious(l remote.Location) bool {
 	name := strings.TrimRight(l.Path, "/")
 	if l.Protocol == remote.SFTP && strings.HasPrefix(name, "~") && !strings.Contains(name, "/") {
-		return true // a user's home directory
+		return true // ~ or ~USER, which is a home directory
 	}
 	last := name[strings.LastIndexByte(name, '/')+1:]
 	return last == "" || last == "." || last == ".." || path.Clean("/"+name) == "/"

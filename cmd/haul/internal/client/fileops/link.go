@@ -23,7 +23,7 @@ type LinkConfig struct {
 }
 
 // Link makes links at a location. The targets are locations on the same server or, for symbolic
-// links, the text of the links. With several targets, at must be a directory.
+// links, the texts of the links. If there are several targets, the location must be a directory.
 func Link(ctx context.Context, s *remote.Servers, targets []string, at remote.Location, cfg LinkConfig) error {
 	c, to, err := s.At(ctx, at)
 	if err != nil {
@@ -54,7 +54,8 @@ func Link(ctx context.Context, s *remote.Servers, targets []string, at remote.Lo
 	return errors.Join(errs...)
 }
 
-// linksGoInto reports whether name is an existing directory, so that the links are made in it.
+// linksGoInto reports whether `name` is an existing directory, so that the links are made in it. If
+// noDeref is set, a symbolic link to a directory does not count.
 func linksGoInto(ctx context.Context, c remote.Server, name string, noDeref bool) (bool, error) {
 	look := c.Stat
 	if noDeref {
@@ -96,14 +97,15 @@ func linkText(ctx context.Context, s *remote.Servers, text string, at remote.Loc
 	return name, err
 }
 
-// A link makes links on one server.
+// A link makes links on the server c, as a LinkConfig says.
 type link struct {
 	LinkConfig
 	c remote.Server
 }
 
 // make makes one link. If the name exists and Force is set, it makes the link under a temporary
-// name and renames it. So the name leads to the old file or to the new one at any time.
+// name and renames it. So, if the server can replace a file in one step, the name always leads to
+// the old file or to the new link.
 func (l link) make(ctx context.Context, target, name string) error {
 	err := l.create(ctx, target, name)
 	if !l.Force || !errors.Is(err, fs.ErrExist) {

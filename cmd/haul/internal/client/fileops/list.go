@@ -26,11 +26,11 @@ type ListConfig struct {
 	Reverse   bool
 }
 
-// An Order is an order in which entries are listed. Entries that it does not distinguish are sorted
+// An Order is an order in which entries are listed. Entries that are equal in this order are sorted
 // by name.
 type Order int
 
-// The orders.
+// These are the orders of entries.
 const (
 	ByName Order = iota
 	ByTime       // newest first
@@ -46,7 +46,7 @@ type lister struct {
 	name   func(string) string // formats names for output
 	now    time.Time
 	titles bool // print each directory's name above its entries
-	begun  bool // something has been printed
+	begun  bool // a directory has been printed, so the next one follows an empty line
 }
 
 // List lists the files at locations.
@@ -82,7 +82,7 @@ func (l *lister) run(ctx context.Context, s *remote.Servers, locations []remote.
 		}
 	}
 	l.titles = l.Recursive || len(files)+len(dirs) > 1 || len(locations) > 1
-	for len(files) > 0 { // each iteration prints the files of one server
+	for len(files) > 0 { // each iteration prints the files that are on one server
 		c := files[0].c
 		var same []entry
 		for len(files) > 0 && files[0].c == c {

@@ -33,7 +33,7 @@ type modeStep struct {
 	// no letters, it is 0, and the umask applies.
 	affected  uint32
 	value     uint32
-	mentioned uint32 // bits that the text names explicitly; a directory keeps bits that it does not name
+	mentioned uint32 // bits that the text names; a directory keeps its other setuid and setgid bits
 	copied    bool   // as in g=u: copy the permissions of the class that value selects
 	ifAny     bool   // X: execute permission, for directories and for files that somebody may execute
 }
@@ -83,8 +83,8 @@ func cutOctal(text string) (bits uint32, digits int, rest string) {
 	return uint32(n), digits, text[digits:]
 }
 
-// parseClause parses the part between two commas: the letters that say whose permissions change,
-// and one or more changes.
+// parseClause parses the part of a symbolic mode between two commas: the letters that say whose
+// permissions change, and one or more changes.
 func parseClause(s string) (steps []modeStep, ok bool) {
 	var affected uint32
 	for s != "" && strings.IndexByte("ugoa", s[0]) >= 0 {
@@ -123,11 +123,12 @@ func parseClause(s string) (steps []modeStep, ok bool) {
 	return steps, len(steps) > 0
 }
 
-// apply applies the mode to the bits of a file or directory.
+// apply returns the permission bits of a file that has the bits `old`, after the change. dir says
+// that the file is a directory.
 func (m Mode) apply(old uint32, dir bool) uint32 {
 	bits := old & allBits
 	for _, s := range m.steps {
-		var keep uint32 // bits that a directory keeps unless the step mentions them
+		var keep uint32 // setuid and setgid bits of a directory that the step must not change
 		if dir {
 			keep = setIDs &^ s.mentioned
 		}

@@ -33,7 +33,7 @@ type removal struct {
 	out  io.Writer
 	name func(string) string // formats names for output
 	errs []error
-	walk      // for the method sayAll
+	walk      // lists the directories that the method sayAll prints
 	mute bool // writing the output failed, so nothing more is printed
 }
 
@@ -102,8 +102,8 @@ func (m *removal) remove(ctx context.Context, s *remote.Servers, l remote.Locati
 		}
 		name := console.Visible(f.Name)
 		kind := fs.FileMode(0)
-		// If none of these holds, the type need not be looked up: the server's Remove refuses a
-		// directory.
+		// Look up the type of the file only if it matters. In all other cases the server's Remove
+		// refuses a directory by itself.
 		if dirs || m.DryRun || f.Info != nil {
 			fi, e := remote.Describe(ctx, c, f, false)
 			if err, kind = asTyped(l, f, e), fs.ModeIrregular; e == nil {
@@ -134,7 +134,7 @@ func (m *removal) remove(ctx context.Context, s *remote.Servers, l remote.Locati
 // failed writes an event for a file that was not removed, and returns the error.
 func (m *removal) failed(name string, t fs.FileMode, err error) error {
 	if m.Force && errors.Is(err, fs.ErrNotExist) {
-		return err // the method note ignores this error
+		return err // the method note drops this error
 	}
 	return m.Events.Failed(events.NewEntry(name, "", t), err)
 }

@@ -11,7 +11,8 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/client/remote"
 )
 
-// Move renames the file at from to to. With keep it does not replace an existing file.
+// Move renames the file at the location `from` to the location `to`. If `keep` is set, it does not
+// replace an existing file.
 func Move(ctx context.Context, s *remote.Servers, from, to remote.Location, keep bool) error {
 	if err := checkPrecious("mv", from); err != nil {
 		return err
@@ -48,7 +49,7 @@ func Move(ctx context.Context, s *remote.Servers, from, to remote.Location, keep
 	return failure.Remote.Wrap(c.Rename(ctx, a, b, !keep))
 }
 
-// Mkdir makes directories. With parents, it also makes missing directories above them.
+// Mkdir makes directories. If `parents` is set, it also makes missing directories above them.
 func Mkdir(ctx context.Context, s *remote.Servers, at []remote.Location, parents bool) error {
 	var errs []error
 	for _, l := range at {

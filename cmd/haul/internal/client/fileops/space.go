@@ -15,7 +15,8 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// Space prints the free space at locations: in KiB or, with human, in units that fit the size.
+// Space prints the free space at locations: in KiB or, if `human` is set, in units that fit the
+// size.
 func Space(ctx context.Context, s *remote.Servers, at []remote.Location, human, asJSON bool, out io.Writer) error {
 	var errs []error
 	var rows [][]string
@@ -52,7 +53,8 @@ func space(ctx context.Context, s *remote.Servers, l remote.Location) (store.Spa
 	return room, failure.Remote.Wrap(err)
 }
 
-// A spaceDescribed is a file system in JSON, in bytes.
+// A spaceDescribed holds the fields for JSON of the file system at a location. All sizes are in
+// bytes.
 type spaceDescribed struct {
 	Location  string `json:"location"`
 	Total     int64  `json:"total"`
@@ -82,7 +84,7 @@ func spaceRow(l remote.Location, s store.Space, human bool, name func(string) st
 	used := s.Total - s.Free
 	share := "-"
 	if most := used + s.Available; most > 0 {
-		// As in df, this is a share of the space that users may have.
+		// As in df, divide by the space that ordinary users may use, without reserved space.
 		share = fmt.Sprintf("%d%%", int64(math.Ceil(100*float64(used)/float64(most))))
 	}
 	return []string{size(s.Total), size(used), size(s.Available), share, name(l.Text)}

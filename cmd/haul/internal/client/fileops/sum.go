@@ -21,25 +21,25 @@ const maxSums = 8
 
 // A SumConfig says which sums haul sum computes, and how it prints or checks them.
 type SumConfig struct {
-	// Algorithm is the name of the algorithm, such as "sha256". "" means sha256 or, for Check, the
-	// algorithm of each line.
+	// Algorithm is the name of the algorithm, such as "sha256". "" means sha256 or, for CheckSums,
+	// the algorithm of each line.
 	Algorithm string
 	Recursive bool // hash directories with everything in them
 	Read      bool // compute each sum here instead of asking the server
 	Tag       bool // print lines in the BSD format
 	Zero      bool // end lines with a NUL, and do not escape names
 
-	Quiet         bool // for Check: do not print the names of files that match
-	Status        bool // for Check: print nothing, so that only the exit code shows the result
+	Quiet         bool // for CheckSums: do not print the names of files that match
+	Status        bool // for CheckSums: print nothing, so that only the exit code shows the result
 	IgnoreMissing bool
-	Strict        bool // for Check: a malformed line makes the command fail
-	Warn          bool // for Check: report each malformed line
+	Strict        bool // for CheckSums: a malformed line makes the command fail
+	Warn          bool // for CheckSums: report each malformed line
 
-	// Say prints each problem as soon as Check finds it.
+	// Say prints each problem as soon as CheckSums finds it.
 	Say func(error)
 }
 
-// check returns an error for an unknown algorithm.
+// check returns an error if the algorithm is unknown.
 func (c *SumConfig) check() error {
 	if _, ok := algorithmNamed(c.Algorithm); !ok && c.Algorithm != "" {
 		var names []string
@@ -51,13 +51,13 @@ func (c *SumConfig) check() error {
 	return nil
 }
 
-// A sumJob is a file to hash. If it cannot be hashed, it holds only the error.
+// A sumJob is a file to hash. If the file cannot be hashed, the sumJob holds only the error.
 type sumJob struct {
 	place sumPlace
-	name  string      // name of the file, as `place` knows it
+	name  string      // name of the file in `place`
 	info  fs.FileInfo // description of the file; nil if it is not known yet
-	want  sumLine     // for Check: the line of the list, with the expected sum
-	bad   int         // for Check: the number of the line, if it is malformed; otherwise 0
+	want  sumLine     // for CheckSums: the line of the list, with the expected sum
+	bad   int         // for CheckSums: the number of the line, if it is malformed; otherwise 0
 	err   error
 }
 
@@ -136,8 +136,8 @@ func (s *summer) named(ctx context.Context, servers *remote.Servers, l remote.Lo
 	return localFiles{}, []entry{{FileInfo: fi, path: l.Path, shown: l.Path}}, nil
 }
 
-// yieldAll yields a job for each entry and, with Recursive, for the contents of directories. In
-// directories it omits the same files as get -r does.
+// yieldAll yields a job for each entry and, if Recursive is set, for each file in directories. In
+// directories it omits the same files as get -r does. It returns false if yield returns false.
 func (s *summer) yieldAll(ctx context.Context, w *walk, place sumPlace, list []entry, errs []error, depth int, yield func(sumJob) bool) bool {
 	for _, err := range errs {
 		if !yield(sumJob{err: err}) {
@@ -215,7 +215,7 @@ type sumPlace interface {
 	read(ctx context.Context, f store.File, w io.Writer) error
 }
 
-// sideOf returns the kind of failure for an error about a file of a place: Local or Remote.
+// sideOf returns the kind of an error about a file of a place: [failure.Local] or [failure.Remote].
 func sideOf(place dirLister) failure.Kind {
 	if place == (localFiles{}) {
 		return failure.Local

@@ -73,8 +73,8 @@ func localBelow(dir string) func(string) string {
 	}
 }
 
-// serverBelow returns the path of name in the directory dir on a server. In a bucket or on a web
-// server, no name leads above the root.
+// serverBelow returns the path of the file called `name` in the directory dir on a server. In a
+// bucket or on a web server, no name leads above the root.
 func serverBelow(c remote.Server, dir, name string) string {
 	switch {
 	case c.Capabilities().NoModes:
@@ -143,7 +143,7 @@ func (n *listCheck) compare(ctx context.Context, j sumJob, sum []byte, err error
 	return printed && !remote.IsLost(err)
 }
 
-// printVerdict prints the result for a file, and reports whether that succeeded.
+// printVerdict prints the result of checking a file, and reports whether printing succeeded.
 func (s *summer) printVerdict(name, verdict string) bool {
 	mark := ""
 	if strings.Contains(name, "\n") { // as in sha256sum, escape only names with a line feed
@@ -229,5 +229,6 @@ func (n *listCheck) conclude() {
 	}
 }
 
-// errUnverified reports that some files do not match a list.
+// errUnverified reports that checking a list has failed: a sum does not match, no file was verified
+// or, with Strict, a line is malformed.
 var errUnverified = errors.New("not all files could be verified")

@@ -44,7 +44,7 @@ func escapeSumName(name string) (escaped, mark string) {
 	return escapes.Replace(name), `\`
 }
 
-// unescapeSumName reverses escapeSumName.
+// unescapeSumName reverses escapeSumName. ok is false if s contains an invalid escape sequence.
 func unescapeSumName(s string) (name string, ok bool) {
 	b := make([]byte, 0, len(s))
 	for i := 0; i < len(s); i++ {
@@ -63,8 +63,8 @@ func unescapeSumName(s string) (name string, ok bool) {
 	return string(b), true
 }
 
-// formatSum returns the line for a file in the format of sha256sum, without the line feed. With tag
-// it uses the BSD format. With raw it does not escape the name.
+// formatSum returns the line for a file in the format of sha256sum, without the line feed. If `tag`
+// is set, it uses the BSD format. If `raw` is set, it does not escape the name.
 func formatSum(a algorithm, sum []byte, name string, tag, raw bool) string {
 	mark := ""
 	if !raw {

@@ -25,7 +25,7 @@ const (
 	maxListErrors = 1000
 )
 
-// problems collects the errors of one command, which are printed when the command is done.
+// problems collects the errors of one command. They are printed when the command is done.
 type problems struct {
 	errs []error
 	more int // number of errors beyond maxListErrors, which are not in errs
@@ -58,7 +58,7 @@ type dirLister interface {
 	Capabilities() store.Capabilities
 }
 
-// A walk lists the directories of one command, up to the bounds.
+// A walk lists the directories that one command visits, up to maxListDepth and maxListDirs.
 type walk struct {
 	// flush writes the output of the command, so that the walk ends if writing fails. It is nil for
 	// a command that continues although its output cannot be written.
@@ -69,11 +69,11 @@ type walk struct {
 	lost  dirLister // the server to which the connection was lost; nil if no connection was lost
 }
 
-// over reports whether no more directories of c should be listed. If so, the reason has been
-// reported already.
+// over reports whether the walk of c has ended early, so that no more of its directories should be
+// listed. The reason has been reported already.
 func (w *walk) over(c dirLister) bool { return w.ended || w.lost != nil && c == w.lost }
 
-// write writes the output so far. The first error ends the walk, and is returned only once.
+// write writes the output so far. The first error ends the walk; later calls do nothing.
 func (w *walk) write() error {
 	if w.flush == nil {
 		return nil
@@ -130,7 +130,7 @@ func (w *walk) list(ctx context.Context, c dirLister, dir string, depth int, det
 	return list, errs
 }
 
-// lose records that the connection to a server is lost, if err means that.
+// lose records that the connection to the server c is lost, if err says so.
 func (w *walk) lose(c dirLister, err error) {
 	if remote.IsLost(err) {
 		w.lost = c
@@ -141,8 +141,8 @@ func (w *walk) lose(c dirLister, err error) {
 // of its own.
 const maxQuestions = 64
 
-// ask calls f for each entry for which about returns true. The calls run at the same time, up to
-// maxQuestions, because f makes a request to the server.
+// ask calls f for each entry for which the function `about` returns true. Up to maxQuestions calls
+// run at the same time, because f makes a request to the server.
 func ask(list []entry, about func(entry) bool, f func(i int, e entry)) {
 	var wg sync.WaitGroup
 	slots := make(chan struct{}, maxQuestions)

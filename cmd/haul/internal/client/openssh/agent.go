@@ -27,7 +27,7 @@ const maxAgentKeys = 256
 type agentConn struct {
 	conn   net.Conn
 	client agent.ExtendedAgent
-	stop   func() bool // keeps the end of the context from closing the connection
+	stop   func() bool // call it so that the end of the context no longer closes the connection
 }
 
 // dialAgent connects to an agent. When the context ends, the connection is closed.
@@ -56,10 +56,10 @@ func (a *agentConn) close() {
 	}
 }
 
-// guarded runs a request to the agent within limit. If a request fails for a reason other than the
-// agent's refusal, answers can no longer be matched to requests, so later requests fail as well.
-// The parser panics on some malformed answers. guarded turns such a panic into an error, and closes
-// the connection.
+// guarded calls f, which sends one request to the agent and reads the answer. The call may take the
+// time `limit`. If a request fails for a reason other than the agent's refusal, answers can no
+// longer be matched to requests, so later requests fail as well. The parser panics on some
+// malformed answers. guarded turns such a panic into an error, and closes the connection.
 func (a *agentConn) guarded(limit time.Duration, f func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -102,10 +102,11 @@ type agentSigner struct {
 	key   ssh.PublicKey
 }
 
-// PublicKey returns the key as it was parsed.
+// PublicKey returns the parsed public key. The method of the embedded signer would return an
+// *agent.Key.
 func (s agentSigner) PublicKey() ssh.PublicKey { return s.key }
 
-// SignWithAlgorithm makes the agent sign, within agentSignTime.
+// SignWithAlgorithm asks the agent to sign data. It waits at most agentSignTime.
 func (s agentSigner) SignWithAlgorithm(rand io.Reader, data []byte, algorithm string) (sig *ssh.Signature, err error) {
 	err = s.agent.guarded(agentSignTime, func() error {
 		var err error

@@ -92,7 +92,8 @@ func plainAlgorithm(algorithm string) (plain string, cert bool) {
 	return plain, cert
 }
 
-// keyType returns the type of the keys that can sign with an algorithm.
+// keyType returns the type of the keys that can sign with an algorithm. RSA keys can sign with
+// several algorithms.
 func keyType(algorithm string) string {
 	plain, _ := plainAlgorithm(algorithm)
 	if plain == ssh.KeyAlgoRSASHA256 || plain == ssh.KeyAlgoRSASHA512 {
@@ -101,8 +102,8 @@ func keyType(algorithm string) string {
 	return plain
 }
 
-// or returns list, or the default otherwise if the list is empty. This is needed because
-// x/crypto/ssh would replace an empty list by its own defaults.
+// or returns `list` if it is not empty, and `otherwise` if it is. Callers pass haul's defaults as
+// `otherwise`, because x/crypto/ssh would replace an empty list by its own defaults.
 func or(list, otherwise []string) []string {
 	if len(list) == 0 {
 		return otherwise
@@ -110,8 +111,8 @@ func or(list, otherwise []string) []string {
 	return list
 }
 
-// algorithms returns a check that a configured list contains at least one algorithm of universe.
-// The list may contain unknown names too, because OpenSSH supports more algorithms.
+// algorithms returns a check that a configured list contains at least one of the algorithms in
+// `universe`. The list may contain unknown names too, because OpenSSH supports more algorithms.
 func algorithms(universe []string) check {
 	return one(func(list string) error {
 		if list[0] == '-' || list[0] == '+' || list[0] == '^' {
@@ -124,9 +125,10 @@ func algorithms(universe []string) check {
 	})
 }
 
-// assemble applies a configured list of patterns to the defaults. Without a prefix, the list
-// replaces the defaults. With the prefix "+" it is appended to them, with "-" it is removed from
-// them, and with "^" it is put before them. Algorithms outside universe are left out.
+// assemble applies a configured list of patterns to the defaults. Without a prefix, the matching
+// algorithms replace the defaults. With the prefix "+" they are appended to the defaults, with "-"
+// they are removed from the defaults, and with "^" they are put before the defaults. A pattern
+// matches only algorithms in `universe`.
 func assemble(list string, defaults, universe []string) []string {
 	if list == "" {
 		return defaults

@@ -12,8 +12,9 @@ import (
 
 // These constants bound a login.
 const (
-	// maxKeys is how many keys the client offers a server. sshd closes the connection at the sixth
-	// failure, and after the keys there must be a try left for a password.
+	// maxKeys is the maximum number of keys that the client offers a server. sshd closes the
+	// connection at the sixth failure, and after the keys there must be an attempt left for a
+	// password.
 	maxKeys = 5
 
 	defaultPrompts = 3  // number of password prompts, unless NumberOfPasswordPrompts is set
@@ -42,18 +43,18 @@ type authenticator struct {
 
 	passwords int    // number of password prompts so far
 	password  string // the last password that the user has typed
-	reused    bool   // the given or remembered password was tried already
+	reused    bool   // the configured or remembered password was sent already
 
 	rounds    int  // rounds of questions in the current keyboard-interactive attempt
 	attempts  int  // number of keyboard-interactive attempts so far
 	wasAsked  bool // the server has sent a round of keyboard-interactive questions
 	noPrompts bool // the Prompter has returned ErrBatch, because there is no user to ask
 
-	partial int      // number of factors that the server has accepted
+	partial int      // number of factors (keys, passwords) that the server has accepted so far
 	banners int      // number of banners that the server has sent
 	allowed []string // methods that the server would still accept
-	tried   []string // for AuthError.Tried
-	notes   []string // for AuthError.Notes
+	tried   []string // for AuthError.Tried: keys and methods that were offered
+	notes   []string // for AuthError.Notes, such as why a key was not offered
 	err     error    // the error with which the login has failed; nil if it has not failed
 }
 
@@ -65,7 +66,7 @@ func (a *authenticator) note(s string) {
 	}
 }
 
-// try records the key or method that is offered to the server next.
+// try records that the key or method s is offered to the server.
 func (a *authenticator) try(s string) { a.tried = append(a.tried, s) }
 
 func (a *authenticator) prompts() int {
@@ -75,7 +76,8 @@ func (a *authenticator) prompts() int {
 	return max(a.dest.NumberOfPasswordPrompts, 0)
 }
 
-// next is the ssh.ClientAuthCallback. It returns the method to try next.
+// next is the ssh.ClientAuthCallback: it returns the login method to try next. If no method is
+// left, it returns an AuthError.
 func (a *authenticator) next(c *ssh.ClientAuthContext) (ssh.AuthMethod, error) {
 	a.allowed = c.AllowedMethods
 	switch {
@@ -194,9 +196,9 @@ func (a *authenticator) nextPassword() ssh.AuthMethod {
 	})
 }
 
-// secret returns the password that Destination.Password gives or, if that is empty, the password of
-// an earlier login. The result `what` describes the password for messages. In each login,
-// only the first such call returns a password; later calls return "".
+// secret returns the password in Destination.Password or, if that is empty, the password of an
+// earlier login. The result `what` describes the password for messages. In each login it returns a
+// password only once, and "" afterwards.
 func (a *authenticator) secret() (secret, what string) {
 	if a.reused {
 		return "", ""
@@ -311,7 +313,8 @@ func (a *authenticator) banner(text string) error {
 	return nil
 }
 
-// done stores the password that was used, for further connections to the same host.
+// done is called after a successful login. It stores the password that was used, for further
+// connections to the same host.
 func (a *authenticator) done() {
 	if a.password != "" {
 		a.d.secrets.Store(a.dest.way(), a.password)

@@ -23,7 +23,7 @@ const closeTime = 2 * time.Second
 
 const defaultAliveCount = 3
 
-// maxGreeting is how many bytes of a greeting that is not SSH an error shows.
+// maxGreeting is the maximum number of bytes that an error shows of a greeting that is not SSH.
 const maxGreeting = 16
 
 // A Client is an authenticated SSH connection. It owns the connections below it, such as those to
@@ -63,8 +63,8 @@ func (c *Client) Close() error {
 	return err
 }
 
-// RoundTrip returns the round trip to the host that this machine is connected to, which is how long
-// connecting took. It returns 0 if the time is not known, as with a ProxyCommand.
+// RoundTrip returns the round trip to the host that this machine has a TCP connection to, as
+// measured when connecting. It returns 0 if the time is not known, as with a ProxyCommand.
 func (c *Client) RoundTrip() time.Duration { return c.link.trip }
 
 // keepAlive sends a request whenever the server has been silent for some time, and cuts the
@@ -109,7 +109,7 @@ func (c *Client) keepAlive() {
 type watched struct {
 	net.Conn
 	heard atomic.Int64 // number of reads that have returned data
-	text  bool         // the first line is complete, and was text; only Read uses this field
+	text  bool         // the first line has arrived completely, and was text; only Read uses this field
 	why   atomic.Pointer[error]
 	said  preface
 }
@@ -150,14 +150,14 @@ func (w *watched) greeting(b []byte) error {
 			w.text = true
 			return nil
 		case c < ' ' && c != '\t' && c != '\r', c == 0x7f, c == 0xc0, c == 0xc1, c > 0xf4:
-			// Bytes for which one of the last three conditions holds never occur in UTF-8.
+			// The bytes of the last three conditions never occur in UTF-8.
 			return fmt.Errorf("no SSH server: it begins with %q, which is no text", b[:min(len(b), maxGreeting)])
 		}
 	}
 	return nil
 }
 
-// give sets the reason why the connection was lost, unless a reason is set already.
+// give records err as the reason why the connection was lost, unless a reason was recorded before.
 func (w *watched) give(err error) { w.why.CompareAndSwap(nil, &err) }
 
 // lost returns the reason why no more data can arrive, or nil if the connection is intact.
@@ -168,7 +168,7 @@ func (w *watched) lost() error {
 	return nil
 }
 
-// maxPreface is how many bytes are kept of the text before a server's version.
+// maxPreface is the maximum size of a [preface], in bytes.
 const maxPreface = 1 << 10
 
 // A preface is the text that a server sends before the line with its version (RFC 4253, section
@@ -179,8 +179,8 @@ type preface struct {
 	over bool // no more text is kept: the version has arrived, or the text is too long
 }
 
-// take appends received bytes. Only the goroutine that waits for the version calls it, and only
-// until the version arrives.
+// take appends received bytes to the text. After the version has arrived it does nothing. Until
+// then, only the goroutine that waits for the version calls it.
 func (p *preface) take(b []byte) {
 	if p.over {
 		return
@@ -214,10 +214,10 @@ type link struct {
 	cut   func() // closes the connection at once, which interrupts all reads and writes
 	jump  *Client
 	proxy *proxyConn
-	trip  time.Duration // the time to connect, which is one round trip; 0 if unknown
+	trip  time.Duration // how long connecting took, which is one round trip; 0 if unknown
 }
 
-// close closes the connection, and everything that it runs over.
+// close closes the connection, and the connection to the jump host that it runs over.
 func (l *link) close() {
 	_ = l.conn.Close()
 	if l.jump != nil {

@@ -23,7 +23,7 @@ type reader struct {
 
 	host     string // the host that Host patterns are compared with
 	original string // the host as the user typed it
-	final    bool   // the files are read for the second time, because the host's final name is now known
+	final    bool   // the files are being read for the second time, now that the final name of the host is known
 
 	values  map[string][]string // arguments of the settings, by keyword
 	jump    []string            // hosts of ProxyJump; "none" if no jump host must be used
@@ -39,12 +39,13 @@ type place struct {
 	file string
 	line int
 	user bool // the file belongs to a user, so that ~ has a meaning
-	used bool // the file applies to the host: the blocks around all Include lines that lead to it do
+	used bool // the file applies to the host: no Include line that leads to it is in a block for other hosts
 }
 
 func (p place) fault(err error) error { return &ConfigError{File: p.file, Line: p.line, Err: err} }
 
-// readAll reads the files that ssh reads.
+// readAll reads the configuration files that ssh would read: the file of -F, or the user's file and
+// the system's.
 func (r *reader) readAll() error {
 	switch r.o.File {
 	case "":
@@ -65,7 +66,8 @@ func (r *reader) readAll() error {
 	return r.readFile(r.sys.systemConfig, place{used: true}, 0, func(_ fs.FileInfo, err error) error { return err })
 }
 
-// readFile reads a file, unless vet returns an error for it.
+// readFile reads and applies a configuration file, unless the function vet refuses the file. It
+// passes vet the result of Stat.
 func (r *reader) readFile(name string, at place, depth int, vet func(fs.FileInfo, error) error) error {
 	at.file, at.line = name, 0
 	if depth > maxDepth {
@@ -116,7 +118,8 @@ func (r *reader) readText(text []byte, at place, depth int) error {
 	return errors.Join(faults...)
 }
 
-// readLine checks one line. It applies the line's setting if active is set.
+// readLine checks one line. It applies the line's setting if *active is set. A Host or Match line
+// sets *active for the lines after it.
 func (r *reader) readLine(line string, at place, active *bool, depth int) error {
 	keyword, rest := splitLine(line)
 	if keyword == "" {
@@ -143,7 +146,7 @@ func (r *reader) readLine(line string, at place, active *bool, depth int) error 
 	return r.set(keyword, rest, args, *active, at)
 }
 
-// set checks a setting, and stores it if no earlier line has set it.
+// set checks a setting. If active is set, it stores the setting, unless an earlier line has set it.
 func (r *reader) set(name, rest string, args []string, active bool, at place) error {
 	switch name {
 	case "proxycommand":
@@ -186,7 +189,8 @@ func (r *reader) set(name, rest string, args []string, active bool, at place) er
 	return nil
 }
 
-// add appends a file of keys or certificates to a setting.
+// add appends the name of a file of keys or certificates to a setting, which may have several
+// values.
 func (r *reader) add(name, file string) error {
 	if slices.Contains(r.values[name], file) {
 		return nil
@@ -198,7 +202,7 @@ func (r *reader) add(name, file string) error {
 	return nil
 }
 
-// note records a setting that has no effect in haul.
+// note records, for Destination.Ignored, a setting that has an effect in ssh but not in haul.
 func (r *reader) note(name string, args []string, at place) {
 	where := "command line"
 	if at.file != "" {

@@ -30,7 +30,7 @@ type Destination struct {
 	Port  int    // 0 means 22
 
 	Jump         *Destination // connect through this host; nil connects directly
-	ProxyCommand string       // connect through this command; empty means none
+	ProxyCommand string       // connect through this command; empty means no command
 
 	HostKeyRules
 	Ciphering
@@ -45,7 +45,7 @@ type Destination struct {
 type HostKeyRules struct {
 	Policy                Policy // what to do about unknown keys (StrictHostKeyChecking)
 	HostKeyAlias          string
-	UserKnownHostsFiles   []string // new keys are added to the first file
+	UserKnownHostsFiles   []string // known_hosts files of the user; new keys are added to the first one
 	GlobalKnownHostsFiles []string
 	RevokedHostKeys       string // a file of revoked keys; "" means no file
 	HashKnownHosts        bool
@@ -66,7 +66,7 @@ type Ciphering struct {
 
 // LoginRules says how to log in.
 type LoginRules struct {
-	IdentityFiles           []string // private keys, or public keys whose private part an agent holds
+	IdentityFiles           []string // files of private keys, or of public keys whose private keys an agent holds
 	DefaultIdentities       bool     // IdentityFiles are the default names, which may be missing
 	CertificateFiles        []string
 	IdentitiesOnly          bool
@@ -85,7 +85,7 @@ type Network struct {
 	BindAddress         string        // local address; empty for any
 	BindInterface       string        // bind to an address of this interface; empty for any
 	ConnectTimeout      time.Duration // limit for connecting and for the key exchange; 0 means 30 s
-	ConnectionAttempts  int           // how many times to try to connect; 0 means 1
+	ConnectionAttempts  int           // maximum number of attempts to connect; 0 means 1
 	NoTCPKeepAlive      bool
 	ServerAliveInterval time.Duration // how long a server may be silent before it is checked; 0 means no checks
 	ServerAliveCountMax int           // number of checks without an answer before the connection is cut; 0 means 3
@@ -123,9 +123,9 @@ func (d *Destination) knownHostsFiles() []string {
 	return slices.Concat(d.UserKnownHostsFiles, d.GlobalKnownHostsFiles)
 }
 
-// way returns a string that identifies the account and everything that decides which machine the
-// account is on. Jump hosts are included, because the same address behind two different jump hosts
-// may mean two machines.
+// way returns a string that identifies the account, and the machine that the account is on. It
+// contains the jump hosts too, because the same address behind two different jump hosts may mean
+// two machines.
 func (d *Destination) way() string {
 	way := fmt.Sprintf("%q %q %q %q %q", d.login(), d.HostKeyAlias, d.ProxyCommand, d.BindAddress, d.BindInterface)
 	if d.Jump != nil {

@@ -38,7 +38,7 @@ type Dialer struct {
 	mu      sync.Mutex
 	asking  chan struct{} // contains one value while a question is open; guarded by mu; see turn
 	keys    sync.Map      // ssh.Signers that were decrypted with a passphrase, by the path of the key file
-	secrets sync.Map      // passwords, by Destination.way
+	secrets sync.Map      // passwords of successful logins, by Destination.way
 }
 
 // notify passes a message to Notify, if set.
@@ -48,8 +48,8 @@ func (d *Dialer) notify(text string) {
 	}
 }
 
-// turn returns the channel that serializes questions: send a value before a question, and receive
-// one after it.
+// turn returns a channel that serializes questions to the user. Send a value to it before a
+// question, and receive a value from it afterwards.
 func (d *Dialer) turn() chan struct{} {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -59,15 +59,16 @@ func (d *Dialer) turn() chan struct{} {
 	return d.asking
 }
 
-// opened returns the key of a file if the key was decrypted before, and nil otherwise.
+// opened returns the key of a file if the key was decrypted for an earlier login, and nil
+// otherwise.
 func (d *Dialer) opened(file string) ssh.Signer {
 	key, _ := d.keys.Load(file)
 	signer, _ := key.(ssh.Signer)
 	return signer
 }
 
-// secret returns the password of the last login to the same account, or "" if there was no such login. way
-// is the result of [Destination.way].
+// secret returns the password of the last login to an account, or "" if there was no such login.
+// `way` is the result of [Destination.way] for the account.
 func (d *Dialer) secret(way string) string {
 	password, _ := d.secrets.Load(way)
 	text, _ := password.(string)

@@ -10,7 +10,8 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// These are the classes of errors. All other errors come from the network or the context.
+// These are the classes of errors, for errors.Is. All other errors come from the network or the
+// context.
 var (
 	ErrConfig  = errors.New("bad SSH configuration")
 	ErrHostKey = errors.New("host key not trusted")
@@ -25,7 +26,7 @@ type ConfigError struct {
 	Err  error
 }
 
-// Error begins with the position, as file:line.
+// Error returns the reason, after the position as file:line.
 func (e *ConfigError) Error() string {
 	switch {
 	case e.File == "":
@@ -55,10 +56,10 @@ func (k KnownKey) String() string {
 	return fmt.Sprintf("%s:%d knows %s %s", k.File, k.Line, k.Key.Type(), ssh.FingerprintSHA256(k.Key))
 }
 
-// A Fault says what is wrong with a host key.
+// A Fault is the reason why a host key is not accepted.
 type Fault int
 
-// These are the faults of a host key.
+// These are the faults that a host key can have.
 const (
 	Unknown Fault = iota // the host has no known key, and the user or the policy has not accepted this one
 	Changed              // the host has other known keys
@@ -151,7 +152,7 @@ func (e *AuthError) Unwrap() []error {
 type RefusedError struct {
 	Host  string
 	Words string // the server's text, safe to print
-	Err   error  // the error with which the connection ended
+	Err   error  // the error with which the handshake failed
 }
 
 // Error quotes the server's text.

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// tokens maps the letters of percent tokens to their values.
+// tokens maps the letter of a percent token, such as %h for the host, to its value.
 type tokens map[byte]string
 
 // expand replaces percent tokens and, if env is not nil, ${NAME}. It does not expand tokens in the
@@ -83,7 +83,8 @@ func (sys *system) connection(d *Destination, jump string) tokens {
 	}
 }
 
-// only returns the tokens with these letters.
+// only returns those tokens whose letters occur in `letters`, because some settings allow only a
+// few tokens.
 func (t tokens) only(letters string) tokens {
 	some := tokens{}
 	for _, c := range []byte(letters) {

@@ -24,15 +24,16 @@ type hostCheck struct {
 	known    known            // keys that are known for the host under its full name
 	portless known            // keys that are known for the host under its name without a port
 	revoked  []KnownKey       // keys in the file RevokedHostKeys
-	now      func() time.Time // for the validity of certificates; tests replace it
+	now      func() time.Time // the clock that decides if a certificate is valid; tests replace it
 
 	remote   net.Addr
 	accepted ssh.PublicKey // the key that was accepted; nil before the check
 	distrust bool          // the key differs from the known ones, so no password may be sent
-	err      error         // result of the check
+	err      error         // result of the check; nil if the key was accepted
 }
 
-// newHostCheck reads the known keys of a host.
+// newHostCheck returns a check for one connection to a host. It reads the known and the revoked
+// keys from their files.
 func newHostCheck(ctx context.Context, d *Dialer, dest *Destination, waiting *patience) (*hostCheck, error) {
 	h := &hostCheck{d: d, ctx: ctx, dest: dest, waiting: waiting, now: time.Now}
 	return h, h.read()
@@ -110,8 +111,8 @@ func (h *hostCheck) decide(key ssh.PublicKey) error {
 	return h.decidePlain(cert.Key, err)
 }
 
-// refuse returns an error for keys that no setting can allow: revoked keys, and keys that are too
-// short.
+// refuse returns an error for keys that are refused whatever the policy is: revoked keys, and keys
+// that are too short.
 func (h *hostCheck) refuse(key ssh.PublicKey) error {
 	parts := []ssh.PublicKey{key}
 	if cert, ok := key.(*ssh.Certificate); ok {
@@ -197,8 +198,8 @@ func (h *hostCheck) verify(cert *ssh.Certificate) error {
 	return nil
 }
 
-// decidePlain decides whether a key is trusted without its certificate. If the key had a
-// certificate, why says why the certificate is not valid.
+// decidePlain decides whether a key is trusted without a certificate. If the key had a certificate,
+// `why` is the reason why the certificate is not valid.
 func (h *hostCheck) decidePlain(key ssh.PublicKey, why error) error {
 	if has(h.known.keys, key) != nil {
 		return nil
@@ -222,7 +223,7 @@ func (h *hostCheck) decidePlain(key ssh.PublicKey, why error) error {
 	return nil
 }
 
-// changed decides about the key of a host for which only other keys are known.
+// changed decides whether to trust the key of a host for which only other keys are known.
 func (h *hostCheck) changed(key ssh.PublicKey, why error) error {
 	sameType := slices.ContainsFunc(h.known.keys, func(k KnownKey) bool { return k.Key.Type() == key.Type() })
 	switch {
@@ -234,8 +235,8 @@ func (h *hostCheck) changed(key ssh.PublicKey, why error) error {
 			"; continuing without passwords, since StrictHostKeyChecking is off")
 		return nil
 	case h.dest.Policy == Ask && !sameType:
-		// Only Ask may ask. AcceptNew must not, because an attacker in between could always show a
-		// key of another type.
+		// Only the policy Ask allows a new key of another type, after a question. AcceptNew must
+		// refuse it, because an attacker could always show a key of another type.
 		return h.ask(key, why)
 	}
 	return h.fault(Changed, key, h.known.keys, why)
@@ -265,7 +266,7 @@ func (h *hostCheck) ask(key ssh.PublicKey, why error) error {
 		}
 		yes, err := p.Confirm(ctx, b.String())
 		if err == nil {
-			err = ctx.Err() // the answer was given after the context had ended
+			err = ctx.Err() // ignore an answer that was given after the context had ended
 		}
 		if yes && err == nil {
 			h.keep(key) // store it before the next question, which may be about the same key

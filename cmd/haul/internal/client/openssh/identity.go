@@ -18,10 +18,11 @@ type identity struct {
 	key    keyFile
 	public ssh.PublicKey // the certificate or, without one, the public key; nil if not known yet
 	agent  ssh.AlgorithmSigner
-	used   bool // the server has accepted the key as one of several factors, so it is not offered again
+	used   bool // do not offer the key again: the server has accepted it as one of several factors
 }
 
-// describe returns a description of a key for messages.
+// describe returns a description of a key for messages. `where` is the name of the key's file, or
+// "of the agent".
 func describe(where string, key ssh.PublicKey) string {
 	if key == nil {
 		return "key " + where
@@ -182,7 +183,7 @@ func (a *authenticator) signatures(key ssh.PublicKey) (algorithms []string) {
 	return algorithms
 }
 
-// errLeftOut reports that a key was not used because no passphrase was given.
+// errLeftOut reports that a key was not used because the user entered no passphrase for it.
 var errLeftOut = errors.New("no passphrase was given")
 
 // signer returns a signer for an identity. It asks for a passphrase only if the public key is
@@ -281,7 +282,7 @@ func (a *authenticator) open(id *identity) (ssh.Signer, error) {
 	return signer, nil
 }
 
-// A brokenOff marks an error of a Prompter, which ends the login.
+// A brokenOff wraps an error that a Prompter has returned. Such an error ends the login.
 type brokenOff struct{ error }
 
 func (b brokenOff) Unwrap() error { return b.error }

@@ -20,8 +20,8 @@ const maxKeyFile = 1 << 20
 // A keyFile is the content of an IdentityFile.
 type keyFile struct {
 	public ssh.PublicKey // nil if the public key is not known before decryption
-	signer ssh.Signer    // nil if a passphrase is needed, or if there is no private key
-	sealed []byte        // the encrypted private key; nil if no passphrase is needed
+	signer ssh.Signer    // the private key; nil if it is encrypted or missing
+	sealed []byte        // the encrypted private key; nil if the key is not encrypted, or missing
 
 	refused error // why the private key in the file is not used; nil if it is used or missing
 }
@@ -30,7 +30,7 @@ type keyFile struct {
 // holds. If the named file is missing, it reads the public key in the file with ".pub" appended to
 // the name.
 func readKeyFile(name string) (keyFile, error) {
-	var open error // the error if others can read the file; it matters only for a private key
+	var open error // set if others can read the file, which matters only for a private key
 	text, err := readSmall(name, func(info fs.FileInfo) error {
 		open = checkKeyOwner(info)
 		return nil
@@ -149,7 +149,7 @@ func publicPart(text []byte) ssh.PublicKey {
 	return key
 }
 
-// open decrypts a private key. The error is x509.IncorrectPasswordError if the passphrase is wrong.
+// open decrypts the private key. It returns x509.IncorrectPasswordError if the passphrase is wrong.
 func (k keyFile) open(passphrase string) (ssh.Signer, error) {
 	signer, err := ssh.ParsePrivateKeyWithPassphrase(k.sealed, []byte(passphrase))
 	if err != nil && !bytes.Contains(k.sealed, []byte("OPENSSH PRIVATE KEY")) {

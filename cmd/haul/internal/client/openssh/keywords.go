@@ -10,10 +10,10 @@ import (
 // A keyword describes one keyword of ssh_config(5).
 type keyword struct {
 	check  check
-	same   string // the keyword's current name, if this one is an old or another name for it
+	same   string // the keyword's usual name, if this is an old or alternative name for it
 	unused bool   // the keyword has no effect in haul
 	noted  bool   // haul lacks the feature that the keyword requests, and prints a warning
-	multi  bool   // all values that are set count, and not only the first one
+	multi  bool   // all lines with this keyword count, and not only the first one
 }
 
 // keywords holds the keywords that have a meaning in haul. It does not contain Host, Match,
@@ -114,8 +114,8 @@ func init() {
 	}
 }
 
-// isOff reports whether the arguments of a noted keyword turn the feature off, so that no warning
-// is needed.
+// isOff reports whether the arguments of a keyword turn its feature off. In this case it does not
+// matter that haul lacks the feature.
 func isOff(args []string) bool {
 	switch strings.ToLower(args[0]) {
 	case "no", "false", "none", "internal":

@@ -59,7 +59,7 @@ func splitKnown(line string) (k knownLine, ok bool) {
 	return k, true
 }
 
-// parse returns the key of a line.
+// parse decodes the key of a line.
 func (k knownLine) parse() (ssh.PublicKey, error) {
 	blob, err := base64.StdEncoding.DecodeString(k.key)
 	if err != nil {
@@ -204,7 +204,7 @@ func (k *known) line(line []byte, file string, n int, name string) {
 	}
 }
 
-// has returns the entries for a key.
+// has returns those entries in `keys` that contain the given key.
 func has(keys []KnownKey, key ssh.PublicKey) (found []KnownKey) {
 	blob := key.Marshal()
 	for _, k := range keys {
@@ -216,8 +216,8 @@ func has(keys []KnownKey, key ssh.PublicKey) (found []KnownKey) {
 }
 
 // order moves the algorithms of the host's known keys to the front of a list, so that the server
-// shows a key that can be checked. Otherwise it keeps the order, so a list that begins with a known
-// algorithm still begins with it. See HostKeyAlgorithms in ssh_config(5).
+// shows a key that can be checked. Among these algorithms, and among the others, the order stays.
+// See HostKeyAlgorithms in ssh_config(5).
 func (k *known) order(list []string) []string {
 	isKnown := func(algorithm string) bool {
 		if _, cert := plainAlgorithm(algorithm); cert && len(k.authorities) > 0 {

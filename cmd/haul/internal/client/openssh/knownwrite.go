@@ -80,7 +80,7 @@ func knownLineFor(name string, key ssh.PublicKey, hash bool) (string, error) {
 	return fmt.Sprintf("%s %s %s\n", name, key.Type(), base64.StdEncoding.EncodeToString(key.Marshal())), nil
 }
 
-// endsInLine reports whether the file ends without a line break.
+// endsInLine reports whether the last line of the file has no line break.
 func endsInLine(f *os.File) (bool, error) {
 	info, err := f.Stat()
 	if err != nil || info.Size() == 0 {

@@ -12,5 +12,5 @@ const (
 	maxIgnored     = 100     // maximum number of entries in Destination.Ignored
 )
 
-// maxJumps bounds the jump hosts of a connection.
+// maxJumps is the maximum number of jump hosts of a connection.
 const maxJumps = 8

@@ -11,15 +11,15 @@ import (
 	"time"
 )
 
-// execTime bounds how long a command of Match exec may run. ssh has no such bound.
+// execTime is how long a command of Match exec may run. ssh has no such limit.
 const execTime = 30 * time.Second
 
 // sessionType and subsystem describe haul's sessions for Match: sessionType is compared with the
 // argument of Match sessiontype, and subsystem with the argument of Match command.
 const sessionType, subsystem = "subsystem", "sftp"
 
-// matchLine reports whether all criteria of a Match line hold. If run is set, it runs the command
-// of an exec criterion, but only if all criteria before it hold.
+// matchLine reports whether all criteria of a Match line hold. If `run` is set, it runs the command
+// of an exec criterion, but only if all criteria before that one hold.
 func (r *reader) matchLine(rest string, run bool) (bool, error) {
 	words, err := splitCriteria(rest)
 	if err != nil {
@@ -73,7 +73,7 @@ func splitCriteria(rest string) (words []string, err error) {
 			if i+1 < len(args) && args[i+1] == "=" {
 				i++
 			}
-			if i++; i < len(args) { // do not split this word: the argument may contain an equals sign
+			if i++; i < len(args) { // do not split the argument at an equals sign, which may be part of it
 				words = append(words, strings.TrimPrefix(args[i], "="))
 			}
 			continue
@@ -157,7 +157,7 @@ func (r *reader) matchNetwork(list string) (bool, error) {
 	return false, nil
 }
 
-// exec runs a command of the configuration and reports whether it succeeded.
+// exec runs the command of a Match exec, and reports whether its exit code is 0.
 func (r *reader) exec(command, user string) (bool, error) {
 	if r.o.NoExec {
 		return false, fmt.Errorf("exec %q: commands are not allowed here", command)
@@ -185,7 +185,7 @@ func (r *reader) exec(command, user string) (bool, error) {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, shell, "-c", line)
 	cmd.Stderr = os.Stderr
-	cmd.WaitDelay = time.Second // the command may leave processes behind that keep standard error open
+	cmd.WaitDelay = time.Second // processes that the command leaves behind may keep standard error open
 	err = cmd.Run()
 	switch {
 	case r.ctx.Err() != nil:

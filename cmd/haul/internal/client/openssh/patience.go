@@ -10,15 +10,15 @@ import (
 type patience struct {
 	cut func()
 
-	mu      sync.Mutex
+	mu      sync.Mutex // guards the fields below
 	timer   *time.Timer
-	left    time.Duration
-	since   time.Time // when the timer was last started
-	running bool
-	fired   bool
+	left    time.Duration // time until the timer fires, counted from `since`
+	since   time.Time     // when the timer was last started
+	running bool          // the timer is neither stopped nor paused, and has not fired
+	fired   bool          // the timer has fired, and the connection was cut
 }
 
-// newPatience starts a timer that calls cut after limit.
+// newPatience starts a timer that calls cut after the time `limit`.
 func newPatience(limit time.Duration, cut func()) *patience {
 	p := &patience{cut: cut, left: limit}
 	p.mu.Lock()
@@ -44,7 +44,8 @@ func (p *patience) halt() {
 
 func (p *patience) fire() {
 	p.mu.Lock()
-	// The timer may fire just when it is being stopped or restarted. Ignore it then.
+	// The timer may fire at the moment in which it is stopped or restarted. Then ignore that it has
+	// fired.
 	if late := !p.running || time.Since(p.since) < p.left; late {
 		p.mu.Unlock()
 		return
@@ -71,7 +72,7 @@ func (p *patience) pause() (resume func()) {
 	}
 }
 
-// reset sets another limit, which begins now. A timer that is stopped stays stopped.
+// reset sets another time limit, counted from now on. A timer that is paused stays paused.
 func (p *patience) reset(limit time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -11,8 +11,8 @@ func isControl(r rune) bool { return r < ' ' || r == 0x7f }
 // matchList reports whether s matches a comma-separated list of patterns, as [matchAny] does.
 func matchList(s, list string) bool { return matchAny(s, strings.Split(list, ",")) }
 
-// matchAny reports whether s matches one of the patterns and no pattern that begins with "!". If s
-// fails to match a pattern with "!", that alone is not a match.
+// matchAny reports whether s matches a pattern without "!" in front, and no pattern with "!" in
+// front. So a list that has only patterns with "!" never matches.
 func matchAny(s string, patterns []string) bool {
 	matched := false
 	for _, p := range patterns {

@@ -33,7 +33,7 @@ type Challenge struct {
 // A Question is one question of a [Challenge].
 type Question struct {
 	Text string
-	Echo bool // show the answer as it is typed
+	Echo bool // show the answer on the terminal while the user types it
 }
 
 // Batch is a [Prompter] whose methods all fail with [ErrBatch].

@@ -8,11 +8,12 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/system/subprocess"
 )
 
-// A proxyConn is a ProxyCommand that is used as a connection.
+// A proxyConn is a running ProxyCommand. It is a connection over the standard input and output of
+// the command.
 type proxyConn struct{ *subprocess.Process }
 
-// startProxy starts a command of the configuration. The shell replaces itself by the command
-// (exec), so that signals reach the command and not only the shell.
+// startProxy starts a ProxyCommand. The shell replaces itself by the command (exec), so that
+// signals reach the command and not only the shell.
 func (d *Dialer) startProxy(command string) (*proxyConn, error) {
 	shell, err := thisSystem(nil).shell()
 	if err != nil {

@@ -27,8 +27,8 @@ func Resolve(ctx context.Context, target string, o Overrides) (Destination, erro
 	return *d, nil
 }
 
-// resolve does the same as Resolve for one host of a chain. through lists the targets that are
-// reached through this host.
+// resolve does the same as Resolve for one host in a chain of jump hosts. `through` lists the
+// hosts, as user@host, that are reached through this one.
 func resolve(ctx context.Context, sys *system, target string, o Overrides, through []string) (*Destination, error) {
 	t, err := ParseTarget(target)
 	if err != nil {
@@ -60,7 +60,7 @@ func resolve(ctx context.Context, sys *system, target string, o Overrides, throu
 	return r.destination(t, host, through)
 }
 
-// commandLine applies the settings that take precedence over all files.
+// commandLine applies the target and the overrides, which take precedence over all files.
 func (r *reader) commandLine(t Target) error {
 	set := func(name, value string) {
 		if _, ok := r.values[name]; !ok && value != "" {
@@ -96,7 +96,8 @@ func (r *reader) commandLine(t Target) error {
 	return nil
 }
 
-// first returns the first argument of a setting, or otherwise if the setting is not set.
+// first returns the first argument of the setting called `name`. If the setting is not set, it
+// returns `otherwise`.
 func (r *reader) first(name, otherwise string) string {
 	if v := r.values[name]; v != nil {
 		return v[0]
@@ -202,7 +203,7 @@ func (r *reader) methods() []string {
 		case "password":
 			return !r.flag("passwordauthentication", true)
 		}
-		return true // delete a method that haul does not support
+		return true // haul does not support this method
 	})
 }
 
@@ -229,7 +230,8 @@ func (r *reader) setAlgorithms(d *Destination) error {
 	return nil
 }
 
-// setFiles sets the files of a destination, with their names expanded.
+// setFiles sets the paths of all files and sockets of a destination. It expands ~, tokens and
+// environment variables in them.
 func (r *reader) setFiles(d *Destination, jump string) error {
 	t := r.sys.connection(d, jump)
 	for _, f := range []struct {
@@ -267,7 +269,7 @@ func (r *reader) setFiles(d *Destination, jump string) error {
 	return nil
 }
 
-// path expands the name of a file. It returns "" for "none", which means no file.
+// path expands the name of a file to its path. It returns "" for "none", which means no file.
 func (r *reader) path(name string, t tokens) (string, error) {
 	if strings.EqualFold(name, "none") {
 		return "", nil
@@ -299,7 +301,7 @@ func (r *reader) agent(t tokens) (string, error) {
 	return r.path(name, t)
 }
 
-// setRoute sets the way to reach the host: through a command, through another host, or directly.
+// setRoute decides how to reach the host: through a command, through a jump host, or directly.
 func (r *reader) setRoute(d *Destination, jump string, through []string) error {
 	t := r.sys.connection(d, jump).only("hnpr")
 	if jump == "" {

@@ -30,7 +30,7 @@ type system struct {
 }
 
 // thisSystem returns the system for an account; nil means the user that runs this program. As in
-// ssh, the home directory is that of the user database.
+// ssh, the home directory comes from the user database and not from HOME.
 func thisSystem(account *user.User) *system {
 	sys := &system{
 		account:      account,
@@ -75,8 +75,8 @@ func localAddresses() (addrs []netip.Addr) {
 	return addrs
 }
 
-// exists reports whether a file exists. It also returns true if that cannot be found out: the caller
-// then calls readFile, which reports the error.
+// exists reports whether a file exists. It also returns true if the system does not say, because
+// readFile, which callers call next, then returns the error.
 func exists(name string) bool {
 	_, err := os.Stat(name)
 	return !errors.Is(err, fs.ErrNotExist)

@@ -13,12 +13,12 @@ import (
 
 const systemDir = "/etc/ssh"
 
-// nonblock avoids blocking on a pipe that has no writer.
+// nonblock is a flag for opening a file. With it, opening a pipe that has no writer does not block.
 const nonblock = syscall.O_NONBLOCK
 
 func localName(name string) string { return name }
 
-// shell returns the program that runs the commands of the configuration.
+// shell returns the path of the shell that runs the commands in the configuration.
 func (sys *system) shell() (string, error) {
 	if s, ok := sys.env("SHELL"); ok && s != "" {
 		return s, nil
@@ -58,7 +58,8 @@ func (sys *system) isOwnGroup(gid uint32) bool {
 	return err == nil && g.Name == u.Username
 }
 
-// checkKeyOwner returns an error if a private key belongs to this user and others may read it.
+// checkKeyOwner returns an error if the user that runs haul owns a private key, and others may read
+// it.
 func checkKeyOwner(info fs.FileInfo) error {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	if ok && int(st.Uid) == os.Getuid() && info.Mode().Perm()&0o077 != 0 {

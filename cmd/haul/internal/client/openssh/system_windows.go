@@ -14,10 +14,10 @@ var systemDir = filepath.Join(os.Getenv("ProgramData"), "ssh")
 // nonblock is 0: on Windows, pipes cannot be opened by a file name.
 const nonblock = 0
 
-// localName cuts the domain off a user's name.
+// localName returns a user's name without the domain.
 func localName(name string) string { return name[strings.LastIndexByte(name, '\\')+1:] }
 
-// shell returns the program that runs the commands of the configuration.
+// shell returns the path of the shell that runs the commands in the configuration.
 func (sys *system) shell() (string, error) {
 	sh, err := exec.LookPath("sh")
 	if err != nil {

@@ -76,8 +76,8 @@ func parseTarget(s string) (t Target, err error) {
 	return t, err
 }
 
-// check returns an error for names with characters that have a meaning to shells or option parsers,
-// as ssh does.
+// check returns an error if a name contains characters that have a meaning to shells or option
+// parsers. ssh refuses such names too.
 func (t Target) check() error {
 	const forUsers = "'`\";&<>|(){}"
 	if t.Host == "" {
@@ -100,7 +100,8 @@ func (t Target) check() error {
 	return nil
 }
 
-// validHost reports whether host may be a name or an address.
+// validHost reports whether host looks like a name or an address: it contains no forbidden
+// characters, and does not begin with a hyphen.
 func validHost(host string) bool {
 	// A percent sign is allowed only before the zone of an address.
 	if ip, zone, ok := strings.Cut(host, "%"); ok && net.ParseIP(ip) != nil && zone != "" {

@@ -15,7 +15,7 @@ type check func(args []string) error
 
 var errMissing = errors.New("the argument is missing")
 
-// one returns a check that there is one argument, and that f accepts it.
+// one returns a check that there is exactly one argument, and that f accepts the argument.
 func one(f func(arg string) error) check {
 	return func(args []string) error {
 		switch {
@@ -28,7 +28,7 @@ func one(f func(arg string) error) check {
 	}
 }
 
-// many checks that there is at least one argument, and that none is empty.
+// many is a check that there is at least one argument, and that no argument is empty.
 func many(args []string) error {
 	if len(args) == 0 || slices.Contains(args, "") {
 		return errMissing
@@ -36,8 +36,8 @@ func many(args []string) error {
 	return nil
 }
 
-// files does the same as many. In addition, "none" must be the only argument, and there may be at
-// most maxKnownFiles arguments.
+// files is the check for lists of files. It does the same as many. In addition, there may be at
+// most maxKnownFiles arguments, and "none" may only stand alone.
 func files(args []string) error {
 	if len(args) > 1 && slices.Contains(args, "none") {
 		return errors.New(`"none" must be alone`)
@@ -48,7 +48,8 @@ func files(args []string) error {
 	return many(args)
 }
 
-// oneOf returns a check that there is one argument, and that it is one of the words.
+// oneOf returns a check that there is exactly one argument, and that the argument is one of the
+// words.
 func oneOf(words ...string) check {
 	return one(func(arg string) error {
 		if !slices.ContainsFunc(words, func(w string) bool { return strings.EqualFold(arg, w) }) {
@@ -75,7 +76,7 @@ var (
 	})
 )
 
-// isYes reports whether an argument that [yesNo] has accepted means yes.
+// isYes reports whether an argument means yes. [yesNo] must have accepted the argument.
 func isYes(arg string) bool {
 	return strings.EqualFold(arg, "yes") || strings.EqualFold(arg, "true")
 }
@@ -96,7 +97,8 @@ func parseNumber(s string) (int, error) {
 	return int(n), nil
 }
 
-// maxTime is the longest time in the configuration. It is the range of OpenSSH's int, in seconds.
+// maxTime is the longest time that the configuration can set. OpenSSH stores the seconds in an int
+// of 32 bits.
 const maxTime = math.MaxInt32 * time.Second
 
 // parseTime reads a time such as 90, 90s or 1m30s; see TIME FORMATS in sshd_config(5). "none" is 0.

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// space contains the characters that separate words, and those that end lines.
+// space contains the characters that separate words, and the characters that end lines.
 const space = " \t\r\n"
 
 // splitLine splits a line of ssh_config into its keyword, in lower case, and the rest. White space,
@@ -69,7 +69,8 @@ func splitArgs(s string) (args []string, err error) {
 	return args, nil
 }
 
-// escapes reports whether a backslash escapes c within quote (0 outside quotes).
+// escapes reports whether a backslash escapes the character c. quote is the quotation mark around
+// it, or 0 outside quotes.
 func escapes(c, quote byte) bool {
 	return c == '"' || c == '\'' || c == '\\' || c == ' ' && quote == 0
 }

@@ -29,7 +29,7 @@ var errNoTerminal = fmt.Errorf("%w: there is no terminal", openssh.ErrBatch)
 // is open at a time.
 type asker struct {
 	mu      sync.Mutex
-	restore func() // guarded by mu: restores the terminal while a question is open
+	restore func() // guarded by mu: makes the terminal show typed characters again; nil if no question is open
 	ended   bool   // guarded by mu: no more questions may be asked
 
 	asking func() (done func()) // called before each question: see Config.Asking

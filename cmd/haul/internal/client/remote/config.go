@@ -40,7 +40,7 @@ type Config struct {
 	// of a [Mount]. Several goroutines call it, and wait for it to return.
 	Again func(why error)
 
-	served bool // for a Mount: no Match exec is run, and errors do not suggest flags
+	served bool // the Config is for a Mount: run no Match exec, and suggest no flags in errors
 
 	// Stderr receives the standard error of programs that connections run over.
 	Stderr io.Writer
@@ -64,7 +64,7 @@ type Patience struct {
 
 // An SSHConfig holds the flags that ssh and scp also have, in the same syntax.
 type SSHConfig struct {
-	Identities []string // files of private keys
+	Identities []string // files of private keys to log in with
 	Jump       string   // [USER@]HOST[:PORT], or several, comma-separated
 	Port       int      // port for locations that name none; 0 means the configured port
 	ConfigFile string   // file to read in place of ~/.ssh/config and the system's; "" means these two

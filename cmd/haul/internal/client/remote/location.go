@@ -20,7 +20,7 @@ import (
 // A Protocol is the protocol by which a location is reached.
 type Protocol int
 
-// The protocols.
+// These are the protocols. A file of this machine has the protocol Local.
 const (
 	Local Protocol = iota // a file of this machine
 	TFTP
@@ -67,7 +67,7 @@ type Location struct {
 // IsRemote reports whether the location is on a server.
 func (l Location) IsRemote() bool { return l.Protocol != Local }
 
-// Origin returns a string that is different for each server and user.
+// Origin returns a string that identifies the server of the location, and the user on the server.
 func (l Location) Origin() string {
 	return fmt.Sprintf("%v %q %q %q", l.Protocol, l.server, l.site, l.bucket)
 }
@@ -124,7 +124,7 @@ func (l *Location) parseURL(scheme, rest string) (err error) {
 	switch l.Protocol {
 	case TFTP:
 		if _, err = tftpclient.ParseURL(l.Text); !urlpath.MayHoldPassword(rest) {
-			err = nil // the URL holds no password, so ParseTFTP may report the error later
+			err = nil // ParseTFTP reports the error later; its message may show the URL, which contains no password
 		}
 	case SFTP:
 		l.server, l.Path, err = parseSFTP(rest)
@@ -208,7 +208,8 @@ func (l Location) webName() string {
 	return "."
 }
 
-// IsDirName reports whether the spelling of a location says that it is a directory.
+// IsDirName reports whether the text of a location shows that it is a directory: the path is empty,
+// or ends in a slash or in the name ".".
 func (l Location) IsDirName() bool {
 	return l.Path == "" || strings.HasSuffix(l.Path, "/") || strings.HasSuffix("/"+l.Path, "/.")
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/haul-project/haul/web/webclient"
 )
 
-// A Mount is a directory of an upstream server whose files haul serves. The process that serves it
+// A Mount is a directory of an upstream whose files haul serves. The process that serves it
 // connects to the upstream again and again, cannot ask a user, and has dropped its rights.
 type Mount struct {
 	location Location
@@ -58,7 +58,7 @@ func NewMount(ctx context.Context, l Location, cfg Config) (*Mount, error) {
 	return m, nil
 }
 
-// openBucket finds out how to reach the bucket.
+// openBucket finds out how to reach the bucket, and sets m.bucket. It does not connect.
 func (m *Mount) openBucket() (err error) {
 	p := m.cfg.Patience
 	m.bucket, err = s3.New(m.location.bucket, m.location.Path, s3.Config{
@@ -105,8 +105,8 @@ func (m *Mount) bucketNeeds() openssh.Needs {
 	return n
 }
 
-// Identity returns a string that is different for each directory. It consists of the URL, and of
-// the server that the URL leads to by the configuration of ssh or of the AWS tools.
+// Identity returns a string that identifies the directory. It consists of the URL, and of the
+// server that the URL means according to the configuration of ssh or of the AWS tools.
 func (m *Mount) Identity() string {
 	switch m.location.Protocol {
 	case SFTP:
@@ -154,7 +154,8 @@ const (
 	socksPort = 1080
 )
 
-// portOf returns the port of an http or https URL, or of a SOCKS proxy.
+// portOf returns the port in a URL or, without one, the default port of its scheme: http, https or
+// socks5.
 func portOf(u *url.URL) int {
 	if n, err := strconv.ParseUint(u.Port(), 10, 16); err == nil {
 		return int(n)
@@ -168,8 +169,9 @@ func portOf(u *url.URL) int {
 	return socksPort
 }
 
-// Connect logs in with the present keys and passwords, and returns the files of the directory. Over
-// HTTP, and for a bucket, it does not connect: the first request does. close closes the connection.
+// Connect logs in with the keys and passwords that are configured now, and returns the files of the
+// directory. Over HTTP, and for a bucket, only the first request makes a connection. The function
+// close closes the connection.
 func (m *Mount) Connect(ctx context.Context) (files store.Tree, close func(), err error) {
 	switch m.location.Protocol {
 	case S3:

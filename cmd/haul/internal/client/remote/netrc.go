@@ -125,10 +125,11 @@ func parseNetrc(text []byte, host, user string) (login, password string, ok bool
 	}
 }
 
-// netrcWords reads a netrc file word by word. It holds the rest of the file that is not read yet.
+// netrcWords splits the text of a netrc file into words. rest is the part of the text that is not
+// read yet.
 type netrcWords struct {
 	rest string
-	line int // number of the line at which rest begins
+	line int // number of the line, from 1, in which `rest` begins
 }
 
 // next returns the next word. A word in double quotes may contain blanks, and a backslash escapes
@@ -181,7 +182,7 @@ func (w *netrcWords) quoted() (string, error) {
 	return "", fmt.Errorf("line %d: a quote that is not closed", w.line)
 }
 
-// value returns the value that follows a keyword.
+// value returns the word that follows the keyword `of`, whose value it is.
 func (w *netrcWords) value(of string) (string, error) {
 	line := w.line
 	// A # does not begin a comment here, because a password may begin with it.

@@ -7,7 +7,8 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/cli/console"
 )
 
-// notices prints each message only once. Without it, every connection would repeat many messages.
+// notices prints each message only once, because otherwise every connection would repeat many
+// messages.
 type notices struct {
 	say  func(text string)
 	mu   sync.Mutex
@@ -24,7 +25,8 @@ func (n *notices) printf(format string, args ...any) {
 	n.print(text, text)
 }
 
-// print prints a message, unless a message about the same subject was printed before.
+// print prints a message, unless a message about the same subject was printed before. `about`
+// identifies the subject.
 func (n *notices) print(about, text string) {
 	n.mu.Lock()
 	first := !n.said[about]

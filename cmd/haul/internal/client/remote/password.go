@@ -11,7 +11,8 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/cli/failure"
 )
 
-// maxSecretFile is the maximum size of a file with certificates or a password, in bytes.
+// maxSecretFile is the maximum size of a file of certificates, or of a file with a password, in
+// bytes.
 const maxSecretFile = 4 << 20
 
 // readBounded reads a file of at most maxSecretFile bytes. The file may be a pipe.

@@ -41,7 +41,7 @@ func (d webDialer) connectS3(l Location) (s3Server, error) {
 // An s3Server is a bucket. It has no modes, links or owners, and renames a file by copying it.
 type s3Server struct{ *s3.Store }
 
-// Path returns the name of a location.
+// Path returns the name of a location in the bucket.
 func (s3Server) Path(_ context.Context, l Location) (string, error) { return l.webName(), nil }
 
 // Source returns the location's place in the bucket.
@@ -68,7 +68,7 @@ type s3Tree struct {
 	dir string // name of the target, if the user typed it as a directory; otherwise ""
 }
 
-// Stat describes a file. It assumes that the directory dir exists.
+// Stat describes a file or directory. It assumes that the target directory exists.
 func (t s3Tree) Stat(ctx context.Context, name string) (fs.FileInfo, error) {
 	if name == t.dir {
 		return assumedDir(path.Base(name)), nil

@@ -26,15 +26,15 @@ type Server interface {
 	Source(ctx context.Context, l Location) (Place, error)
 	Target(ctx context.Context, l Location, several bool) (Place, error)
 
-	// List lists a directory. With details, the entries include all sizes and times that the
+	// List lists a directory. If `details` is set, the entries include all sizes and times that the
 	// server reports.
 	List(ctx context.Context, dir string, details bool) ([]fs.DirEntry, error)
 
 	Close() error
 }
 
-// Begin begins an upload. The file gets the name `name` when the upload is complete. With inPlace,
-// the data is written to the file of that name itself, if the server supports that.
+// Begin begins an upload. The file gets the name `name` when the upload is complete. If inPlace is
+// set, the data is written directly to the file of that name, if the server supports that.
 func Begin(ctx context.Context, s Server, name string, inPlace bool) (store.Upload, error) {
 	if inPlace {
 		h, err := s.OpenFile(ctx, name, store.Access{Write: true, Create: true, Truncate: true, Perm: store.UserPerm()})
@@ -51,14 +51,15 @@ func Begin(ctx context.Context, s Server, name string, inPlace bool) (store.Uplo
 // An openUpload is an upload that writes to the final file itself.
 type openUpload struct{ store.Handle }
 
-// Commit returns when the server has all data.
+// Commit closes the file. It returns when the server has received all data.
 func (u openUpload) Commit() error { return u.Handle.Close() }
 
-// A Place is a name in a tree of a server.
+// A Place is a file or directory on a server: a tree, and a name in the tree. The tree may begin
+// below the root of the server.
 type Place struct {
 	Tree store.Tree
-	Dir  string // the directory on the server where the tree begins: "", or a name that ends in a slash
-	Name string // the name in the tree
+	Dir  string // the server's directory at which Tree begins: "", or a name that ends in a slash
+	Name string // the name in Tree
 }
 
 // inRoot turns an absolute path into a name relative to the root directory. It keeps / or /. at the
@@ -121,8 +122,9 @@ func Find(ctx context.Context, c Server, l Location) ([]glob.Match, error) {
 	return found, nil
 }
 
-// Describe describes a name that [Find] has returned. With follow it follows a symbolic link. It
-// makes a request only if the listing that Find has read does not describe the name.
+// Describe returns a description of a name that [Find] has returned. If `follow` is set, it follows
+// a symbolic link. It makes a request only if the listing that Find has read does not describe the
+// file.
 func Describe(ctx context.Context, c Server, m glob.Match, follow bool) (fs.FileInfo, error) {
 	ask, unclear := c.Lstat, fs.ModeIrregular
 	if follow {

@@ -44,7 +44,7 @@ func (d *sshDialer) notify(text string) {
 	}
 }
 
-// An sftpServer is an SFTP server.
+// An sftpServer is a [Server] for SFTP.
 type sftpServer struct {
 	*sftpclient.Client
 	// ssh is the connection that SFTP runs over; nil if that is another program, which Close of the
@@ -88,7 +88,7 @@ func (d *sshDialer) connect(ctx context.Context, l Location, to Intent) (*sftpSe
 	return c, err
 }
 
-// connectTo connects to the server dest. Connection errors are returned without a failure kind.
+// connectTo connects to the server at dest. It does not give connection errors a [failure.Kind].
 func (d *sshDialer) connectTo(ctx context.Context, dest openssh.Destination, l Location, to Intent) (*sftpServer, error) {
 	s, err := d.dialer.Dial(ctx, dest)
 	if err != nil {
@@ -164,8 +164,8 @@ func (d *sshDialer) identities() (names []string) {
 	return names
 }
 
-// destination returns a server as text for package openssh. It keeps a port that the user gave,
-// even if that is 22, because the given port has precedence over the configured one.
+// destination returns the text that package openssh parses as the target t. It keeps a port that
+// the user typed, even if that is 22, because that port has precedence over the configured one.
 func destination(t openssh.Target) string {
 	if t.Port == 0 {
 		return t.String()
@@ -214,7 +214,8 @@ func (c *sftpServer) Source(ctx context.Context, l Location) (p Place, err error
 	return p, nil
 }
 
-// Target does the same as Source. If several is set, it returns the place as a directory.
+// Target does the same as Source. If several is set, the name of the place ends in a slash, because
+// several files need a directory.
 func (c *sftpServer) Target(ctx context.Context, l Location, several bool) (Place, error) {
 	p, err := c.Source(ctx, l)
 	if several {
@@ -270,7 +271,7 @@ func (c *sftpServer) OpenFile(ctx context.Context, name string, a store.Access) 
 // Remove removes a file. It never removes a directory.
 func (c *sftpServer) Remove(ctx context.Context, name string) error { return c.RemoveFile(ctx, name) }
 
-// Rename renames a file. With replace it replaces an existing file.
+// Rename renames a file. If `replace` is set, it replaces an existing file.
 func (c *sftpServer) Rename(ctx context.Context, from, to string, replace bool) error {
 	if replace {
 		return c.Client.Rename(ctx, from, to)
@@ -327,7 +328,7 @@ func adviseSSH(err error, l Location, cfg *Config) error {
 // same reports whether two locations are on the same server and use the same account there.
 func (d *sshDialer) same(ctx context.Context, a, b Location) (bool, error) {
 	if len(d.cfg.SSH.Command) > 0 {
-		return a.server == b.server, nil // compare the text, because the program's configuration is not known
+		return a.server == b.server, nil // as typed, because the program's configuration is not known
 	}
 	x, err := d.resolve(ctx, a)
 	if err != nil {

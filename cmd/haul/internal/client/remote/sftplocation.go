@@ -93,7 +93,7 @@ func cutHome(path string) (below string, ok bool) {
 		return "", false
 	}
 	if below = strings.TrimLeft(below, "/"); strings.HasPrefix(below, "~") {
-		below = "./" + below // otherwise it would look like the home directory of a user
+		below = "./" + below // otherwise ~NAME would mean the home directory of a user
 	}
 	return below, true
 }

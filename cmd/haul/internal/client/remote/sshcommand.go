@@ -31,9 +31,9 @@ const (
 	// allows two minutes for the login.
 	commandLogin = 150 * time.Second
 
-	// commandGrace is how long ssh may take to exit after its input was closed. There must be a
-	// limit, because ssh does not exit while other programs share its connection, or while there is
-	// no network.
+	// commandGrace is how long ssh may take to exit after haul has closed its input. There must be
+	// a limit, because ssh does not exit while other programs share its connection, or while there
+	// is no network.
 	commandGrace = 2 * time.Second
 
 	// interruptTime is how long haul waits for a signal after ssh has exited. The terminal sends
@@ -179,15 +179,16 @@ func (t *commandText) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// mute stops passing the text on to the terminal, because progress is shown there. Errors quote the
-// text if it matters.
+// mute stops passing the text on to the terminal, where haul will show the progress. From now on,
+// errors quote the last line of the text.
 func (t *commandText) mute() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.pass = nil
 }
 
-// explain returns an error that says why the program exited. how is the result of [exec.Cmd.Wait].
+// explain returns an error that says why the program exited. `how` is the result of
+// [exec.Cmd.Wait].
 func (t *commandText) explain(program string, how error) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -221,11 +222,11 @@ type commandEnd struct {
 	// says is the part of ssh's standard error that identifies the cause, in lower case. It is not a
 	// whole line, because versions of ssh differ, and some lines contain the server's words.
 	says  string
-	means string // describes the cause in haul's message
+	means string // the words for the cause in haul's message
 	kind  error  // the error that commandError wraps for this cause
 }
 
-// unresolved is the kind of error for a name without an address.
+// unresolved is the kind of a [commandEnd] whose cause is a host name without an address.
 var unresolved = &net.DNSError{Err: "no such host"}
 
 var commandEnds = []commandEnd{

@@ -14,7 +14,7 @@ import (
 	"github.com/haul-project/haul/web/webclient"
 )
 
-// streamBytes is the size of one read of a stream.
+// streamBytes is the maximum number of bytes of one read of a file.
 const streamBytes = 256 << 10
 
 // Stream writes the content of a remote file to w in order, and returns the number of bytes
@@ -46,7 +46,7 @@ func StreamPart(ctx context.Context, f store.File, w io.Writer, name string, off
 		n = math.MaxInt64 - off
 	}
 	var r io.Reader = io.NewSectionReader(f, off, n)
-	if s, ok := store.As[*sftpclient.File](f); ok { // a file of this type reads ahead by itself
+	if s, ok := store.As[*sftpclient.File](f); ok { // its Read requests data ahead, which its ReadAt does not
 		if _, err := s.Seek(off, io.SeekStart); err != nil {
 			return 0, failure.Remote.Wrap(err)
 		}
@@ -76,7 +76,7 @@ func StreamPart(ctx context.Context, f store.File, w io.Writer, name string, off
 	return done, nil
 }
 
-// asSide marks an error as an error of the server, unless it is marked as one of this machine.
+// asSide marks an error as [failure.Remote], unless it is marked as [failure.Local] already.
 func asSide(err error) error {
 	if err == nil || errors.Is(err, failure.Local) {
 		return err

@@ -28,7 +28,8 @@ type TFTPConfig struct {
 	Trace trace.Setup // the packet trace; its text goes to standard error
 }
 
-// Target parses a location, which may name a directory.
+// Target parses a location. Unlike File, it also accepts the name of a directory, as the target of
+// uploads.
 func (c *TFTPConfig) Target(l Location) (tftpclient.Target, error) {
 	t, err := ParseTFTP(l.Text)
 	if err == nil && c.Netascii {
@@ -89,7 +90,8 @@ func (t *TFTPClients) Client() *tftpclient.Client {
 	return c
 }
 
-// Close ends the trace, and reports to out whether packets are missing in it.
+// Close ends the trace. If packets are missing in the trace, it prints that to the output of the
+// trace.
 func (t *TFTPClients) Close() {
 	if t.tracer == nil {
 		return

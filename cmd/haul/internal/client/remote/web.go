@@ -29,7 +29,8 @@ type webDialer struct {
 // minNotedPause is the shortest pause that haul reports.
 const minNotedPause = time.Second
 
-// waiting reports that a server asks haul to try again later. It reports each reason only once.
+// waiting reports that a server has asked haul to try again later. It prints a note only once for
+// each server and status.
 func (d webDialer) waiting(host string, status int, pause time.Duration) {
 	if d.cfg.Again != nil {
 		d.cfg.Again(&webclient.StatusError{Code: status})
@@ -64,7 +65,8 @@ func (d webDialer) connect(l Location, first string) (webServer, error) {
 	return webServer{c.Tree(), c}, nil
 }
 
-// client returns a client for a URL on the location's server.
+// client returns a client for the files below the URL `root`, which is on the server of the
+// location.
 func (d webDialer) client(root string, l Location, first string) (*webclient.Client, error) {
 	u, err := url.Parse(root)
 	if err != nil {
@@ -129,8 +131,9 @@ func (c *WebConfig) TLS() (*tls.Config, error) {
 	return t, nil
 }
 
-// checkPin returns an error if a fingerprint is set but the server has no certificate, because it
-// uses http. give describes how the user can enter an https URL.
+// checkPin returns an error if a fingerprint is set but the server has no certificate, because its
+// URL begins with http. In the message, `give` stands before "its https URL", and says how to name
+// that URL.
 func (c *WebConfig) checkPin(server *url.URL, give string) error {
 	if c.Fingerprint == "" || server.Scheme != "http" {
 		return nil
@@ -138,8 +141,8 @@ func (c *WebConfig) checkPin(server *url.URL, give string) error {
 	return failure.Usage.Errorf("--fingerprint: %s shows no certificate over http, and anybody can be the server; %s its https URL", server.Host, give)
 }
 
-// pin makes connections accept only the certificate with this fingerprint, whatever its names and
-// its issuer are.
+// pin sets that connections accept only the certificate with the given fingerprint, whatever its
+// names and its issuer are.
 func pin(t *tls.Config, fingerprint string) error {
 	want, err := hex.DecodeString(strings.ReplaceAll(fingerprint, ":", ""))
 	if err != nil || len(want) != sha256.Size {
@@ -191,7 +194,8 @@ func (d webDialer) password(ctx context.Context, u *url.URL, user, realm string)
 	return user, password, nil
 }
 
-// cannotAsk adds advice to the error for a question that was not answered.
+// cannotAsk turns the error of a question without an answer into a [webclient.ErrLogin] with
+// advice. It leaves the error of a cancelled context unchanged.
 func cannotAsk(err error) error {
 	switch {
 	case errors.Is(err, context.Canceled):

@@ -37,14 +37,14 @@ func (w webServer) Target(_ context.Context, l Location, several bool) (Place, e
 	return p, nil
 }
 
-// Capabilities returns the capabilities of HTTP.
+// Capabilities returns the capabilities of files over HTTP.
 func (w webServer) Capabilities() store.Capabilities { return store.CapabilitiesOf(w.Tree) }
 
 // listBatch is how many entries of a directory are read at once.
 const listBatch = 256
 
-// List lists a directory. With details it may make a request for each entry, to find out its size
-// and time.
+// List lists a directory. If `details` is set, it may make a request for each entry, to find out
+// the size and the time.
 func (w webServer) List(ctx context.Context, dir string, details bool) ([]fs.DirEntry, error) {
 	if !details {
 		return w.ReadDir(ctx, dir)
@@ -102,7 +102,7 @@ func (t webTree) Lstat(ctx context.Context, name string) (fs.FileInfo, error) {
 	return t.Stat(ctx, name)
 }
 
-// An assumedDir is a directory that is assumed to exist.
+// An assumedDir is the description of a directory that is assumed to exist. The string is its name.
 type assumedDir string
 
 func (d assumedDir) Name() string     { return string(d) }

@@ -31,7 +31,7 @@ const (
 // are safe for concurrent use.
 type Runs struct {
 	dir  string
-	host string // identifies this machine, because other machines may share dir
+	host string // a hash of this machine's name, because several machines may share dir
 	most int    // maximum number of files in dir
 
 	begin sync.Once
@@ -79,7 +79,7 @@ func (r *Runs) name(id string) string { return filepath.Join(r.dir, id+"-"+r.hos
 
 // make creates and locks the local file of a run.
 func (r *Runs) make(id string) (*os.File, error) {
-	if err := os.MkdirAll(r.dir, 0o700); err != nil { // fails if dir is ""
+	if err := os.MkdirAll(r.dir, 0o700); err != nil { // this fails if dir is "", so the run gets no ID
 		return nil, err
 	}
 	if err := r.tidy(); err != nil {
@@ -97,8 +97,8 @@ func (r *Runs) make(id string) (*os.File, error) {
 	return f, nil
 }
 
-// tidy removes the files of runs that ended long ago. If there are too many files, it also removes
-// the oldest files of dead runs. It returns an error if too many runs are alive.
+// tidy removes the local files of runs that ended long ago. If there are still too many files, it
+// also removes the oldest files of other dead runs. It returns an error if too many runs are alive.
 func (r *Runs) tidy() error {
 	list, err := os.ReadDir(r.dir)
 	if err != nil {
@@ -153,15 +153,16 @@ func (r *Runs) Ended(id string) bool {
 	return r.ended[id]
 }
 
-// NoteLeftover records that this run may leave a temporary file on a server. Its local file is then
-// kept, so that a later run can find out that this run is dead.
+// NoteLeftover records that this run may leave a temporary file on a server. End then keeps the
+// local file of this run, so that a later run can find out that this run is dead.
 func (r *Runs) NoteLeftover() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.left = true
 }
 
-// End marks this run as ended. Call it when no operation is in progress.
+// End unlocks the local file of this run. It removes the file, unless NoteLeftover was called. Call
+// End when no operation is in progress.
 func (r *Runs) End() {
 	r.begin.Do(func() {})
 	if r.file == nil {
