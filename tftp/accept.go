@@ -51,8 +51,8 @@ func (sh *shard) accept(now time.Time, q Request) {
 	s.submit(fileio.OpenJob)
 }
 
-// admit counts a new transfer from an address, or returns an error that says why it is refused. The
-// result quiet is that of guard.begin.
+// admit counts a new transfer from an address, or returns an error that says why it is refused. For
+// the result quiet, see guard.begin.
 func (sh *shard) admit(now time.Time, from netip.Addr) (quiet bool, err error) {
 	if sh.ending != serving {
 		return false, errStopping

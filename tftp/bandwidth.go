@@ -11,8 +11,8 @@ import (
 
 // A transfer keeps to the rates of a Config by waiting: a read waits before it sends its next
 // blocks, and an upload before it sends its next ACK. No packet is dropped, and no loop blocks. How
-// long a transfer waits depends on its own bytes and on those that others have moved before it, so
-// all transfers get their turn.
+// long a transfer waits depends on its own bytes and on the bytes that other transfers have moved
+// before it, so all transfers get their turn.
 
 const (
 	// maxHold is the longest time for which a packet waits to keep to a rate. Timeouts of peers are
@@ -40,17 +40,17 @@ func (b *bandwidth) set(c *Config) {
 
 // A throttle makes one transfer keep to the rates.
 type throttle struct {
-	limited bool         // a rate applies to the transfer: all has a rate, or own is not nil
+	limited bool         // a rate applies to the transfer: the bucket `all` has a rate, or own is not nil
 	all     *rate.Bucket // counts the bytes of all transfers
 	// own counts the bytes of all transfers with the peer's address; nil if there is no rate for
 	// each address.
 	own       *rate.Bucket
-	users     *rate.Pair    // the pair of buckets that contains own; it counts the transfers that use it
+	users     *rate.Pair    // the pair of buckets that contains own; the pair counts the transfers that use it
 	transfers *atomic.Int64 // number of transfers under way, which share the bucket all
 }
 
-// sentBucket and receivedBucket return the bucket of a pair for the data that the server sends or
-// receives.
+// sentBucket returns the bucket of a pair that counts the data sent by the server, and
+// receivedBucket the bucket that counts the data received.
 func sentBucket(p *rate.Pair) *rate.Bucket     { return &p.Sent }
 func receivedBucket(p *rate.Pair) *rate.Bucket { return &p.Received }
 
@@ -74,8 +74,8 @@ func (b *bandwidth) leave(from netip.Addr, t *throttle) {
 	t.own, t.users, t.limited = nil, nil, t.all.Rate() > 0
 }
 
-// charge counts n bytes of the transfer, and returns how long its next packet must wait because of
-// them.
+// charge counts n bytes of the transfer, and returns how long its next packet must wait as a
+// result.
 func (t *throttle) charge(now time.Time, n int) time.Duration {
 	wait := t.all.TakeWithin(now, n, maxHold)
 	if t.own != nil {

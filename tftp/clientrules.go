@@ -11,7 +11,7 @@ type ClientRule struct {
 	Networks []netip.Prefix // the clients' networks; empty means all clients
 
 	// Refuse lists options that the server ignores, as if it did not support them. If several rules
-	// apply to a client, the options of all are ignored.
+	// apply to a client, the server ignores the options of all these rules.
 	Refuse transfer.OptionSet
 
 	// Rollover sets the block number after 65535 for clients that do not negotiate it: RolloverZero

@@ -102,8 +102,8 @@ type Config struct {
 	// MaxFiles is how many files and uploads may be open at a time. A file with several readers
 	// counts once; 0 means no limit.
 	MaxFiles int
-	// Rate is the number of requests per second from one address. 0 means 1000, and no limit for
-	// loopback; negative means no limit.
+	// Rate is how many requests per second one address may send. 0 means 1000, but no limit for
+	// loopback addresses. A negative Rate means no limit.
 	Rate      int
 	Bandwidth int64          // bytes of data per second in each direction, for all transfers; 0 means no limit
 	Memory    int64          // most memory for the buffers of all transfers, in bytes; 0 means 128 MiB
@@ -136,12 +136,13 @@ type Hooks struct {
 	Started func(*Transfer)
 	Ended   func(*Transfer)
 
-	// TurnedAway is called after n requests were turned away, for the reason why, before they
-	// became transfers. Ended is called for only some of these requests, to keep the log short.
+	// TurnedAway is called after n requests were turned away before they became transfers. The
+	// argument why is the reason. Ended is called for only some of these requests, to keep the log
+	// short.
 	TurnedAway func(why Reason, n int64)
 
 	// Trace is called with each datagram that is received or sent. Several loops may call it at the
-	// same time. It must not keep data.
+	// same time. It must not keep the slice `data`.
 	Trace func(at time.Time, sent bool, peer, local netip.AddrPort, data []byte)
 }
 

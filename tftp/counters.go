@@ -9,7 +9,7 @@ import (
 // A Reason says why a request was turned away before it became a transfer.
 type Reason uint8
 
-// The reasons.
+// The reasons to turn a request away.
 const (
 	Malformed Reason = iota // the datagram is not a request as RFC 1350 defines it
 	Overload                // more requests arrive than the loops can handle
@@ -18,7 +18,7 @@ const (
 	PerClient               // the address has Config.MaxPerClient transfers
 	Busy                    // Config.MaxTransfers transfers are under way
 	Stopping                // the server is shutting down
-	reasons
+	reasons                 // the number of reasons
 )
 
 // String returns the reason as one word.
@@ -30,12 +30,12 @@ func (r Reason) String() string {
 // which may also fall.
 type Counters struct {
 	PacketsIn, PacketsOut int64 // number of datagrams
-	BytesIn, BytesOut     int64 // bytes of their payloads, which are TFTP packets
+	BytesIn, BytesOut     int64 // bytes of the datagrams' payloads, which are TFTP packets
 
 	Strays    int64 // datagrams that did not belong to any transfer
 	Unsent    int64 // messages that the kernel refused to send; each may hold several datagrams
 	LinesLost int64 // log lines that were dropped because the log was too slow
-	Crashes   int64 // panics that were caught, each of which ended a transfer or a hook
+	Crashes   int64 // panics that were caught, each of which ended a transfer or a call of a hook
 
 	TurnedAway [reasons]int64 // requests that were turned away, by Reason
 
@@ -75,8 +75,9 @@ func (c *shardCounters) turnAway(why Reason) {
 	c.anyTurnedAway = true
 }
 
-// flush adds the counts of a loop, and those of its send batch, to the totals and resets them. If
-// turnedAway is not nil, flush calls it with the number of requests turned away for each reason.
+// flush adds the counts of a loop, and those of its send batch, to the totals, and sets these
+// counts to 0. If turnedAway is not nil, flush calls it with the number of requests turned away for
+// each reason.
 func (c *shardCounters) flush(out *packetio.Counts, turnedAway func(Reason, int64)) {
 	t := c.totals
 	move := func(to *atomic.Int64, from *int64) {

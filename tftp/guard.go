@@ -13,7 +13,7 @@ import (
 // the following bounds apply to a transfer until it is proven that its peer exists: by data, or by
 // an acknowledgement of data, from the peer.
 const (
-	// maxResending is how many unproven transfers of an address repeat their first DATA when a
+	// maxResending is how many unproven transfers of an address may repeat their first DATA when a
 	// timer expires. Further transfers repeat it only when the peer repeats its request.
 	maxResending = 128
 
@@ -54,10 +54,10 @@ type guard struct {
 type source struct {
 	transfers int
 	unproven  int
-	credit    int64     // bytes of data granted to its unproven transfers in all
+	credit    int64     // bytes of data granted to all unproven transfers of the address together
 	proven    time.Time // when a transfer of the address was last proven
 
-	tokens float64 // number of requests that the address could send at once at the time filled
+	tokens float64 // number of requests that the address could send at once at the time `filled`
 	filled time.Time
 
 	refused packetio.RateLimit
@@ -134,8 +134,8 @@ func (g *guard) begin(now time.Time, from netip.Addr) (quiet bool, err error) {
 
 // grant allows an unproven transfer to send `want` bytes of data, or fewer if the unproven
 // transfers of its address would exceed their limit. It returns how many bytes it allows. The
-// result known reports whether a transfer of the address was proven recently, and all bytes are
-// allowed.
+// result known reports whether a transfer of the address was proven recently and grant allows all
+// `want` bytes.
 func (g *guard) grant(now time.Time, from netip.Addr, want int64) (granted int64, known bool) {
 	if from.IsLoopback() {
 		return want, true
@@ -180,7 +180,7 @@ func (g *guard) end(from netip.Addr) {
 	}
 }
 
-// mayRefuse reports whether to send an ERROR to an address that hit a limit.
+// mayRefuse reports whether a refused request from an address may be answered with an ERROR.
 func (g *guard) mayRefuse(now time.Time, to netip.Addr) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -28,7 +28,8 @@ func main() {
 	}
 }
 
-// serve serves the bucket until ctx ends. It calls listening, unless that is nil, with the address.
+// serve serves the bucket over TFTP until ctx is cancelled. If listening is not nil, serve calls it
+// with the address of the server.
 func serve(ctx context.Context, url, addr string, c s3.Config, listening func(addr string)) error {
 	bucket, prefix, err := s3.ParseURL(url)
 	if err != nil {
@@ -39,7 +40,7 @@ func serve(ctx context.Context, url, addr string, c s3.Config, listening func(ad
 		return err
 	}
 	defer files.Close()
-	s := tftp.Config{Store: files} // without Upload it only reads
+	s := tftp.Config{Store: files} // Upload is not set, so clients can only read
 	l, err := s.Listen(ctx, addr)
 	if err != nil {
 		return err

@@ -1,6 +1,6 @@
 // Collect receives the configurations that switches send by TFTP ("copy running-config
-// tftp://HOST/config"), and prints which of them are new or have changed. They stay in memory: no
-// byte touches the disk, and none is copied on its way from the server's buffer to the program.
+// tftp://HOST/config"), and prints which of them are new or have changed. They stay in memory: they
+// are never written to a disk, and not copied between the server's buffer and the program.
 //
 //	go run ./examples/collect 127.0.0.1:6969
 package main
@@ -21,8 +21,8 @@ import (
 )
 
 const (
-	limit    = 1 << 30 // bytes of files that are arriving, or are not closed yet
-	maxKnown = 1 << 16 // files whose last content is remembered; anybody can choose names
+	limit    = 1 << 30 // most bytes of all files that are arriving or still open
+	maxKnown = 1 << 16 // most files that are remembered; a bound is needed, because clients choose the names
 )
 
 func main() {
@@ -36,7 +36,8 @@ func main() {
 	}
 }
 
-// collect serves until ctx ends. It calls listening, unless that is nil, with the address.
+// collect receives files until ctx is cancelled. If listening is not nil, collect calls it with the
+// address of the server.
 func collect(ctx context.Context, addr string, out io.Writer, listening func(addr string)) error {
 	c := &collector{out: out, known: map[string][sha256.Size]byte{}}
 	files := store.Sink(limit, c.arrived)
@@ -62,8 +63,8 @@ func collect(ctx context.Context, addr string, out io.Writer, listening func(add
 type collector struct {
 	out   io.Writer
 	mu    sync.Mutex
-	count int
-	known map[string][sha256.Size]byte // mu
+	count int                          // number of files received; guarded by mu
+	known map[string][sha256.Size]byte // hash of the last content of each file, by name; guarded by mu
 }
 
 // arrived handles a complete file. The switch waits until it returns, so slow work should run in

@@ -4,8 +4,8 @@
 //
 //	go run ./examples/dropbox DIR KEYS 127.0.0.1:2022
 //
-// The host key is in the directory KEYS, which is not served. The program prints the password and
-// the key.
+// The host key is in the directory KEYS, which is not served. The program prints the password, and
+// the fingerprint of the host key.
 package main
 
 import (
@@ -40,8 +40,9 @@ func announce(addr, password string, key ssh.PublicKey) {
 	fmt.Printf("sftp on %s, user %s, password %s, host key %s\n", addr, users.OneTimeUser, password, ssh.FingerprintSHA256(key))
 }
 
-// serve serves until ctx ends. Connections call complete, several of them at the same time, and
-// continue when it returns. So slow work should run in another goroutine.
+// serve runs the server until ctx is cancelled. It calls complete for each file that has arrived
+// completely. Several connections may call complete at the same time, and a connection waits until
+// the call returns. So slow work should run in another goroutine.
 func serve(ctx context.Context, dir, keys, addr string, complete func(name string, size int64), listening func(addr, password string, key ssh.PublicKey)) error {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -53,7 +54,8 @@ func serve(ctx context.Context, dir, keys, addr string, complete func(name strin
 	if err != nil {
 		return err
 	}
-	// This run has one user. users.Open would load a users file instead.
+	// This example has one user with a generated password. A program with several users would load
+	// a users file with users.Open.
 	allowed, password, err := users.OneTime(users.UploadOnly)
 	if err != nil {
 		return err
@@ -75,7 +77,7 @@ func serve(ctx context.Context, dir, keys, addr string, complete func(name strin
 			return &sftp.Account{User: l.User.Name, Tree: files, Access: l.Access, Hidden: true}, nil
 		},
 		Ended: func(t *sftp.Transfer) {
-			if t.Write && t.Err == nil { // the file has its name, and is safe on the disk
+			if t.Write && t.Err == nil { // the file is published and safe on the disk
 				complete(t.Name, t.Received())
 			}
 		},

@@ -31,7 +31,7 @@ func main() {
 	}
 }
 
-// hashAll prints the hashes of some files below a URL.
+// hashAll prints the SHA-256 of each named file. The names are relative to the URL.
 func hashAll(ctx context.Context, url string, names []string, out io.Writer) error {
 	server, err := webclient.New(url, webclient.Config{})
 	if err != nil {
@@ -48,7 +48,8 @@ func hashAll(ctx context.Context, url string, names []string, out io.Writer) err
 	return nil
 }
 
-// hash reads a file of any store from its beginning to its end.
+// hash returns the SHA-256 of a file, which it reads from beginning to end. It works with any
+// store.
 func hash(ctx context.Context, files store.Store, name string) ([]byte, error) {
 	f, err := files.Open(ctx, name)
 	if err != nil {

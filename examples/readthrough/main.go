@@ -1,6 +1,6 @@
 // Readthrough serves the files of a web server over TFTP. It fetches a file when the first machine
-// requests it, and keeps it in a directory for all others. So machines of a branch office can boot
-// from a remote mirror, and each file crosses the line once.
+// requests it, and keeps it in a directory for all other machines. So machines of a branch office
+// can boot from a remote mirror, and each file crosses the line once.
 //
 //	go run ./examples/readthrough https://mirror.example/boot/ /var/cache/boot 127.0.0.1:6969
 //
@@ -21,9 +21,9 @@ import (
 )
 
 const (
-	size  = 20 << 30           // bytes on the disk
-	fresh = time.Minute        // how long a file is served without asking whether it has changed
-	stale = 7 * 24 * time.Hour // how much longer it is served while the web server cannot be reached
+	size  = 20 << 30           // most bytes of the files kept on the disk
+	fresh = time.Minute        // how long a file is served without asking the web server whether it has changed
+	stale = 7 * 24 * time.Hour // how much longer a file is served while the web server cannot be reached
 )
 
 func main() {
@@ -37,7 +37,8 @@ func main() {
 	}
 }
 
-// serve serves until ctx ends. It calls listening, unless that is nil, with the address.
+// serve runs the server until ctx is cancelled. If listening is not nil, serve calls it with the
+// address of the server.
 func serve(ctx context.Context, url, dir, addr string, listening func(addr string)) error {
 	source, err := webclient.New(url, webclient.Config{})
 	if err != nil {
@@ -49,7 +50,7 @@ func serve(ctx context.Context, url, dir, addr string, listening func(addr strin
 		return err
 	}
 	defer kept.Close()
-	s := tftp.Config{Store: kept.Store(url, source), Log: slog.Default()} // without Upload it only reads
+	s := tftp.Config{Store: kept.Store(url, source), Log: slog.Default()} // Upload is not set, so clients can only read
 	l, err := s.Listen(ctx, addr)
 	if err != nil {
 		return err

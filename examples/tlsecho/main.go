@@ -30,7 +30,8 @@ func main() {
 	}
 }
 
-// serve serves until ctx ends. It calls listening, unless that is nil, with the address.
+// serve runs the server until ctx is cancelled. If listening is not nil, serve calls it with the
+// address of the server.
 func serve(ctx context.Context, cert, key, addr string, listening func(addr string)) error {
 	pair, err := tls.LoadX509KeyPair(cert, key)
 	if err != nil {
@@ -40,7 +41,7 @@ func serve(ctx context.Context, cert, key, addr string, listening func(addr stri
 		TLS:         &tls.Config{Certificates: []tls.Certificate{pair}},
 		IdleTimeout: time.Minute,
 		MaxConns:    10_000,
-		Handle:      func(_ context.Context, c net.Conn) { _, _ = io.Copy(c, c) }, // it may block
+		Handle:      func(_ context.Context, c net.Conn) { _, _ = io.Copy(c, c) }, // Handle may block
 	}
 	socket, err := tcp.Listen(ctx, addr, tcp.Options{})
 	if err != nil {

@@ -39,9 +39,9 @@ type sharedFile struct {
 // is replaced, or changed in place, has another Identity. A file that is not a [store.Identifier]
 // is not shared.
 //
-// The result is an Identifier, knows its Location, and is a [store.TryReader] if f is one. It has
-// no further methods, because Seek, for example, would change the offset of all readers. If f would
-// exceed Max, Share closes it and returns ErrManyFiles.
+// The result is an Identifier and a [store.Located], and also a [store.TryReader] if f is one. It
+// has no further methods, because Seek, for example, would change the offset of all readers. If f
+// would exceed Max, Share closes it and returns ErrManyFiles.
 func (s *SharedFiles) Share(f store.File) (store.File, error) {
 	r := &sharedTryReader{sharedReader{from: s, own: sharedFile{File: f, readers: 1}}}
 	fresh := &r.own // so that the reader and its file are a single allocation

@@ -13,10 +13,11 @@ import (
 )
 
 // MinWorkers workers wait for disks on behalf of all transfers. When the oldest job has waited for
-// WorkerPatience, extra workers are started, so that there are up to MaxWorkers in all. This helps
-// if a store is slow or its server is gone, and because one fsync of a directory serves all uploads
-// that wait for it. An extra worker exits after WorkerIdle without a job. A worker that waits for
-// another machine does not count: see [Workers.Lend].
+// WorkerPatience, extra workers are started, so that there are up to MaxWorkers in all. More
+// workers help if a store is slow, or if its server cannot be reached. They also help uploads,
+// because one fsync of a directory serves all uploads that wait for it. An extra worker exits after
+// WorkerIdle without a job. A worker that waits for another machine does not count: see
+// [Workers.Lend].
 const (
 	MinWorkers     = 16
 	MaxWorkers     = 256
@@ -100,8 +101,8 @@ func (p *Workers) checkLater() {
 	}
 }
 
-// Waiting returns the waiting jobs, for a test that does them itself. No extra workers are started
-// from then on.
+// Waiting returns the waiting jobs, for a test that does these jobs itself. No extra workers are
+// started from then on.
 func (p *Workers) Waiting() <-chan Waiter {
 	p.checking.Store(true)
 	return p.jobs

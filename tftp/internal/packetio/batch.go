@@ -17,7 +17,8 @@ const (
 	// packet. Segmentation does not allow more.
 	MaxDatagrams = 65507
 
-	// maxReply is the room for a reply. The longest packet other than DATA is a request.
+	// maxReply is the largest size of a reply, in bytes. The longest packet other than DATA is a
+	// request.
 	maxReply = transfer.MaxRequest + transfer.HeaderSize
 )
 
@@ -28,7 +29,7 @@ type Batch struct {
 	msgs  []udp.Message
 	arena []byte   // contents of the messages, one after the other
 	used  int      // bytes of the arena in use
-	gaps  [][]byte // where in the arena the blocks of one run are read to, between their headers
+	gaps  [][]byte // parts of the arena, between the headers, into which the blocks of one run are read
 
 	Counts Counts
 	Err    error // the latest error for a message that the kernel refused
@@ -147,7 +148,7 @@ func (batch *Batch) AddData(now time.Time, peer netip.AddrPort, local netip.Addr
 func (batch *Batch) IsEmpty() bool { return len(batch.msgs) == 0 }
 
 // Flush sends the messages. Datagrams that the kernel refuses are lost, as they may be on any
-// network; the machines' timers have them sent again.
+// network; when a machine's timer expires, its datagrams are sent again.
 func (batch *Batch) Flush() {
 	ms := batch.msgs
 	for len(ms) > 0 {

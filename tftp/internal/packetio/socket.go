@@ -1,5 +1,6 @@
-// Package packetio sends and receives the packets of TFTP transfers. It has sockets, batches of
-// packets that are sent in one system call, and traces. The server and the clients share it.
+// Package packetio sends and receives the packets of TFTP transfers. It opens sockets, collects
+// packets in batches that are sent in one system call, and traces datagrams. The server and the
+// clients share it.
 package packetio
 
 import (

@@ -3,8 +3,8 @@ package protocol
 const (
 	// cautiousRepeats is how many bytes a cautious Sender may send again before the peer has
 	// acknowledged data, but at least one block. Each packet from the peer allows leastPerWord more
-	// bytes, or one wordsPerBlock-th of a block if that is more. So a peer that keeps sending
-	// packets always gets an answer.
+	// bytes, or 1/wordsPerBlock of a block if that is more. So a peer that keeps sending packets
+	// always gets an answer.
 	cautiousRepeats = 12 << 10
 	leastPerWord    = 2 << 10
 	wordsPerBlock   = 8

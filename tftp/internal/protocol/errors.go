@@ -37,7 +37,7 @@ func parseError(b []byte) *transfer.Error {
 }
 
 // clean cuts a message to maxMessage bytes and replaces all characters but printable ASCII, because
-// others could harm a terminal or a log.
+// other characters could harm a terminal or a log.
 func clean(msg string) string {
 	if len(msg) > maxMessage {
 		msg = msg[:maxMessage]

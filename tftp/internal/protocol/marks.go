@@ -4,8 +4,8 @@ package protocol
 // block of a window. All operations except reset take constant time.
 type marks struct {
 	words []uint64
-	count int   // number of bits that are set
-	high  int64 // highest block ever set
+	count int   // number of marked blocks
+	high  int64 // highest block marked since the last reset
 }
 
 // reset empties the ring and makes it large enough for a window.

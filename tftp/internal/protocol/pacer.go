@@ -23,8 +23,9 @@ const (
 	// peers mistake a pause of 10 ms for a loss.
 	longPause = 5 * time.Millisecond
 
-	// A block's measured time on the path is increased by one part in slack. If blocks entered the
-	// queue even slightly faster than they leave it, it would eventually fill.
+	// slack says by how much a block's measured time on the path is increased: by 1/slack of that
+	// time. If blocks entered the queue even slightly faster than they leave it, the queue would
+	// eventually fill.
 	slack = 16
 
 	// minRun is how many blocks must be sent at once to measure the path.
@@ -51,21 +52,21 @@ type pacer struct {
 	empty time.Time     // when the queue will be empty if nothing more is sent
 
 	latest  time.Time // when a block was last sent
-	run     int64     // how many blocks were sent at that time
-	first   int64     // first and last block of the latest run of consecutive blocks sent at that time
+	run     int64     // how many blocks were sent at the time `latest`
+	first   int64     // first and last block of the latest run of consecutive blocks sent at the time `latest`
 	last    int64
-	from    int64 // first and last block of the latest such run that was long enough for a measurement
+	from    int64 // first and last block of the latest such run with at least minRun blocks, enough for a measurement
 	to      int64
 	strikes int
 	best    int64 // largest number of blocks that arrived of one burst, among the bursts that added strikes
 	passed  int64 // blocks that arrived since the latest clean window was counted
-	clean   int   // windows in a row whose ends were not lost
-	trust   int   // how many such windows are needed before a larger burst is tried
+	clean   int   // number of windows in a row whose ends were not lost
+	trust   int   // number of such windows needed before a larger burst is tried
 	wary    bool  // `each` was too short and was increased, so measurements must not replace it
 }
 
-// arrived returns how many blocks of the latest burst arrived, if k is the highest block that did.
-// It returns 0 if k is not in that burst, or is the last block of it.
+// arrived returns how many blocks of the latest burst arrived, if k is the highest block that
+// arrived. It returns 0 if k is not in that burst, or is its last block.
 func (p *pacer) arrived(k int64) int64 {
 	if k < p.from || k >= p.to {
 		return 0
@@ -107,7 +108,7 @@ func (p *pacer) resumes(n int64) time.Time {
 	return p.empty.Add(-time.Duration(p.holds-p.burst(n)) * p.each)
 }
 
-// took records that n blocks were sent, beginning with first.
+// took records that n blocks were sent, beginning with block `first`.
 func (p *pacer) took(now time.Time, first, n int64) {
 	if !now.Equal(p.latest) {
 		p.run, p.latest = 0, now
@@ -127,7 +128,7 @@ func (p *pacer) took(now time.Time, first, n int64) {
 	}
 }
 
-// drained records that the path took the time d to carry at least run blocks.
+// drained records that the path took the time d to carry at least `run` blocks.
 func (p *pacer) drained(d time.Duration, run int64) {
 	if p.wary || run < minRun || d <= 0 {
 		return
@@ -141,11 +142,11 @@ func (p *pacer) drained(d time.Duration, run int64) {
 func slacken(each time.Duration) time.Duration { return each + each/slack + 1 }
 
 // overflowed records that only the first `arrived` of many blocks arrived. The path took the time
-// `took` for run blocks; that includes a round trip.
+// `took` for `run` blocks; that includes a round trip.
 func (p *pacer) overflowed(arrived int64, took, trip time.Duration, run int64) {
 	p.passed, p.clean, p.strikes = 0, 0, 0
 	least := slacken(max(took-trip, 0) / time.Duration(run-1))
-	most := took / time.Duration(run-1) // the time if each run had waited for the answer to the run before it
+	most := took / time.Duration(run-1) // the upper bound: at this pace, sending a run takes as long as waiting for its answer
 	if p.each == 0 || p.guess {
 		p.each, p.guess = least, false
 	}

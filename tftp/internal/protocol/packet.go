@@ -7,7 +7,7 @@ import (
 )
 
 // ParseRequest parses a read or write request (RFC 1350 §5, RFC 2347). The case of mode and option
-// names does not matter. Options that are unknown, malformed or repeated are ignored. Its error is
+// names does not matter. Options that are unknown, malformed or repeated are ignored. The error is
 // always a [*transfer.Error] that can be sent as the answer.
 func ParseRequest(b []byte) (transfer.Request, error) { return ParseRequestWithout(0, b) }
 

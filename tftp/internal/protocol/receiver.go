@@ -15,12 +15,12 @@ import (
 type Receiver struct {
 	side
 	phase   receiverPhase
-	inOrder bool // drop blocks that arrive before their predecessor; in netascii the offsets need this
+	inOrder bool // drop blocks that arrive before their predecessor; in netascii a block's offset depends on all earlier blocks
 
 	got   int64 // highest block received without a gap before it
 	acked int64 // highest block acknowledged; the window begins after it
 	last  int64 // number of the file's last block; 0 while unknown
-	tail  int64 // bytes in that block
+	tail  int64 // bytes in the file's last block
 	ahead marks // blocks received beyond `got`
 
 	confirmed bool // an ACK of block `acked` was sent
@@ -379,7 +379,7 @@ func (r *Receiver) Deadline() time.Time {
 }
 
 // Expire handles a deadline of r that has passed: it makes a packet due again, or ends the transfer
-// or the dallying. Earlier calls do nothing.
+// or the dallying. A call before the deadline does nothing.
 func (r *Receiver) Expire(now time.Time) {
 	d := r.Deadline()
 	if d.IsZero() || now.Before(d) {

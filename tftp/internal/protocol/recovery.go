@@ -18,8 +18,8 @@ type recovery struct {
 	active  bool
 	holding bool // one block is sent to learn the peer's kind; nothing else is sent
 
-	// A round is due but not yet allowed. It begins at probeEnds; until then nothing is sent, and
-	// holding is set too.
+	// deferred means that a round is due but not yet allowed. It begins at probeEnds; until then
+	// nothing is sent, and holding is set too.
 	deferred bool
 
 	spared bool // the whole window was sent again before any block was acknowledged
@@ -34,7 +34,7 @@ type recovery struct {
 	trial   int64
 	gap     int64     // the first block of the trial
 	asksNew bool      // block `ask` was not sent before
-	ask     int64     // block still to send; 0 for none
+	ask     int64     // block still to send to make the receiver answer; 0 for none
 	askedAt time.Time // when block `ask` was sent
 	// rest is the block that a trial showed to be lost together with all after it, so all of them
 	// are sent again; 0 for none.
@@ -56,7 +56,7 @@ type peerKind uint8
 const (
 	kindUnknown peerKind = iota
 	kindKeeps            // keeps blocks that arrive out of order
-	kindDrops            // drops them, and needs everything from the gap on again
+	kindDrops            // drops blocks that arrive out of order, and needs everything from the gap on again
 )
 
 // maxMisses is how many signs in a row change the assumed kind of a peer. One sign is not enough,
@@ -100,10 +100,10 @@ func (r *recovery) try(now time.Time, blocks, next int64, mayNext bool, wait tim
 	r.holding, r.probeEnds = true, now.Add(wait)
 }
 
-// tried takes the answer to a trial, an acknowledgement of k, and reports whether the end was lost:
-// all blocks of the trial arrived, and no block after them did. The later blocks are then sent
-// again. Once round trips are measured, it ignores an answer that arrives in less than a round
-// trip.
+// tried takes the answer to a trial, an acknowledgement of k, and reports whether it shows that the
+// end of the window was lost: all blocks of the trial arrived, and no block after them did. If so,
+// the later blocks are sent again. Once round trips are measured, it ignores an answer that arrives
+// in less than a round trip.
 func (r *recovery) tried(now time.Time, k int64, trip time.Duration, measured bool) bool {
 	if r.trial == 0 || r.ask > 0 || k != r.resent || k >= r.end {
 		return false
@@ -260,7 +260,7 @@ func (r *recovery) sent(now time.Time, first, n int64) {
 		return
 	}
 	r.first = first + n
-	if first <= r.resent+1 { // not a nudge with the last block
+	if first <= r.resent+1 { // otherwise only the last block was sent, as a nudge
 		r.resent = max(r.resent, r.first-1)
 	}
 }

@@ -104,8 +104,8 @@ const promptPart = 8
 
 // timedOut decides whether a timeout was right. It handles an acknowledgement of k, the first one
 // since the timeout; the argument after is the time since the timeout. An acknowledgement that
-// arrives within less than a round trip was already on its way. One that arrives soon after a long
-// wait answers the repeated packets, so the timeout was right.
+// arrives within less than a round trip was already on its way. An acknowledgement that arrives
+// soon after a long wait answers the repeated packets, so the timeout was right.
 func (s *Sender) timedOut(k int64, after time.Duration) {
 	if k < s.recovery.end {
 		s.timer.eased() // something was lost
@@ -121,14 +121,14 @@ func (s *Sender) timedOut(k int64, after time.Duration) {
 	}
 }
 
-// echoSpan is how soon after an acknowledgement its echo arrives. A later repeat may come from the
-// receiver's own timer, and then means that the next block is lost.
+// An echo is a repeated ACK that only answers blocks which a timeout sent again needlessly. It
+// arrives within echoSpan after the first ACK. A later repeat may come from the receiver's own
+// timer, and then means that the next block is lost.
 const echoSpan = cautiousRTO / 2
 
-// echoes reports whether a repeated ACK of k only answers blocks that a timeout sent again
-// needlessly. In lock-step, where a peer answers each DATA, the echo itself shows that the timeout
-// was needless. With a window, a repeated ACK may also report a gap, so it counts as an echo only
-// if the timeout is already known to have been needless.
+// echoes reports whether a repeated ACK of k is an echo. In lock-step, where a peer answers each
+// DATA, the echo itself shows that the timeout was needless. With a window, a repeated ACK may also
+// report a gap, so it counts as an echo only if the timeout is already known to have been needless.
 func (s *Sender) echoes(now time.Time, k int64) bool {
 	if k == 0 || k != s.echo || now.Sub(s.moved) >= echoSpan || s.window > 1 && !s.hasty {
 		return false

@@ -8,7 +8,7 @@ import (
 
 // The retransmission timer follows RFC 6298, with two deviations that docs/tftp.md explains. The
 // shortest timeout is milliseconds instead of 1 s, because TFTP is slow if a window waits a second
-// for each lost packet. The longest is the negotiated timeout, or 3 s if that is longer and the
+// for each lost packet. The longest timeout is the negotiated one, or 3 s if that is longer and the
 // peer does not answer. A read request is repeated sooner than other packets.
 const (
 	initialRTO = time.Second     // RFC 6298 §2.1
@@ -28,10 +28,11 @@ const (
 
 	minTrip = time.Microsecond
 
-	// minRTO is the shortest timeout. After a hasty timeout, the margin added to later round trips
-	// is at least twice as much, and each further hasty timeout doubles it, up to cautiousRTO. The
-	// reason is that round trips to a busy host jitter by milliseconds, however long and steady
-	// they seem. After calmTrips measurements without a hasty timeout, the margin is halved.
+	// minRTO is the shortest timeout. After a hasty (needless) timeout, the margin added to later
+	// round trips is at least twice minRTO, and each further hasty timeout doubles the margin, up
+	// to cautiousRTO. The reason is that round trips to a busy host jitter by milliseconds, however
+	// long and steady they seem. After calmTrips measurements without a hasty timeout, the margin
+	// is halved.
 	minRTO    = 2 * time.Millisecond
 	calmTrips = 1024
 
@@ -62,7 +63,8 @@ type timer struct {
 	calm         int           // measurements since the margin was last changed
 }
 
-// limit sets the longest wait. Zero means the default.
+// limit sets the longest wait to the given timeout, but to at most longestWait. A timeout of zero
+// means maxRTO.
 func (t *timer) limit(timeout time.Duration) {
 	t.ceiling = min(timeout, longestWait)
 	if timeout <= 0 {

@@ -29,15 +29,15 @@ type Sender struct {
 	pacer    pacer
 	held     time.Time // the driver sends no blocks before this time; zero if it may send now
 	timed    int64     // block whose round trip is measured; 0 for none
-	timedAt  time.Time // when that block was sent
-	timedRun int64     // how many blocks were sent at once with that block
+	timedAt  time.Time // when block `timed` was sent
+	timedRun int64     // how many blocks were sent at once, including block `timed`
 	// suspect is how many blocks of a burst arrived, if a trial must show whether the path holds
 	// more than that; 0 otherwise.
 	suspect  int64
 	measured bool      // a full window has been measured
 	moved    time.Time // when the peer last acknowledged something new
-	echo     int64     // block acknowledged after a timeout; a second ACK of it is an echo
-	hasty    bool      // the timeout before echo is known to have been needless
+	echo     int64     // block acknowledged after a timeout; a second ACK of it may be an echo: see echoSpan
+	hasty    bool      // the timeout before the ACK of block `echo` is known to have been needless
 }
 
 type senderPhase uint8
@@ -160,8 +160,9 @@ func (s *Sender) noteHeard(now time.Time) {
 	s.heard, s.lastWord, s.tries, s.recovery.wholes = true, now, 0, 0
 }
 
-// excludeStoreTime excludes the time since the peer last sent something, if the driver spent that
-// time fetching the data that is due. The peer is not to blame for a slow disk.
+// excludeStoreTime excludes the time since the peer last sent something from the progress clock, if
+// the driver spent that time fetching the data that is due. The peer is not to blame for a slow
+// disk.
 func (s *Sender) excludeStoreTime(now time.Time) {
 	if s.deadline.IsZero() {
 		s.progress.exclude(now, now.Sub(s.lastWord))
@@ -283,8 +284,9 @@ func (s *Sender) Sent(now time.Time, blocks int) {
 // than the path to be lossy.
 const manyTries = 8
 
-// arm starts the timer. After many timeouts, if only the last ACK of a read is missing, it does not
-// wait beyond finalSilence, when such a read ends.
+// arm starts the timer. After many timeouts, if only the last ACK of a read is missing, the timer
+// expires no later than finalSilence after the last word of the peer, because such a read then
+// ends.
 func (s *Sender) arm(now time.Time) {
 	s.deadline = now.Add(s.rto())
 	if s.tries < manyTries || !s.Delivered() {
@@ -347,7 +349,7 @@ func (s *Sender) paced() (resumes time.Time, wait bool) {
 }
 
 // Expire handles a deadline of s that has passed: it makes packets due again, or ends the transfer.
-// Earlier calls do nothing.
+// A call before the deadline does nothing.
 func (s *Sender) Expire(now time.Time) {
 	if s.done || s.deadline.IsZero() || now.Before(s.deadline) {
 		return
@@ -421,8 +423,8 @@ func (s *Sender) unconfirmed() bool {
 }
 
 // Delivered reports whether all blocks have been sent, and only the last window's acknowledgement
-// is missing. Some boot ROMs never send it, so the transfer counts as a success if the peer sends
-// another request.
+// is missing. Some boot ROMs never send that acknowledgement, so the transfer counts as a success
+// if the peer sends another request.
 func (s *Sender) Delivered() bool { return s.heard && s.unconfirmed() }
 
 // Repeat handles another copy of the peer's request. It sends the answer again, up to maxFirst
@@ -439,5 +441,5 @@ func (s *Sender) Repeat(now time.Time) {
 	}
 }
 
-// Acked returns the bytes that the peer has confirmed.
+// Acked returns how many bytes of the file the peer has acknowledged.
 func (s *Sender) Acked() int64 { return min(s.acked*s.block, s.size) }

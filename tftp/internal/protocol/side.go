@@ -22,7 +22,7 @@ type side struct {
 	deadline time.Time
 	lastWord time.Time // when the peer last showed that it is alive
 	progress progressClock
-	tries    int // timeouts since the peer's last word
+	tries    int // number of timeouts since the peer was last heard
 
 	stats transfer.Stats
 	outcome
@@ -85,8 +85,8 @@ type outcome struct {
 	err          error
 	pendingError transfer.Error
 	hasError     bool
-	// misdirected is the copy of the request that an ERROR about another transfer has followed,
-	// counted from 1; 0 if no such ERROR has arrived.
+	// misdirected is the number of copies of the request that had been sent when an ERROR about
+	// another transfer arrived; 0 if no such ERROR has arrived.
 	misdirected int
 }
 
@@ -101,8 +101,8 @@ func (o *outcome) fail(err error) {
 // transfer ID) as long as the request is not answered. Before an answer no transfer ID exists that
 // could be unknown, so such an ERROR concerns an earlier transfer from the same port, and answers a
 // late duplicate of one of its packets. The ERROR counts only if the peer sends it again after a
-// later copy of the request. request is the number of the latest copy, or 0 once a copy is
-// answered.
+// later copy of the request. The argument request is the number of copies sent so far, or 0 once a
+// copy is answered.
 func (o *outcome) refused(request int, e *transfer.Error, st *transfer.Stats) {
 	if request > 0 && e.Code == transfer.UnknownID && (o.misdirected == 0 || o.misdirected == request) {
 		o.misdirected = request

@@ -47,8 +47,8 @@ func (p *Peer) Send(b []byte) {
 	}
 }
 
-// Next returns the next datagram, or nil if no datagram arrives in time. Send then sends to the
-// source of that datagram.
+// Next returns the next datagram, or nil if no datagram arrives within the time `wait`. Send then
+// sends to the source of that datagram.
 func (p *Peer) Next(wait time.Duration) []byte {
 	p.T.Helper()
 	deadline := time.Now().Add(wait)
@@ -80,7 +80,8 @@ func (p *Peer) News() []byte {
 	}
 }
 
-// Want waits for the given datagram.
+// Want checks that the next datagram is b. Like News, it skips repeats of the previous datagram,
+// unless b is such a repeat.
 func (p *Peer) Want(what string, b []byte) {
 	p.T.Helper()
 	if bytes.Equal(b, p.Last) {
@@ -91,7 +92,8 @@ func (p *Peer) Want(what string, b []byte) {
 	}
 }
 
-// WantError waits for an ERROR packet.
+// WantError checks that the next datagram is an ERROR packet with the given code. Like News, it
+// skips repeats of the previous datagram, unless that was an ERROR.
 func (p *Peer) WantError(what string, code transfer.ErrorCode) {
 	p.T.Helper()
 	if transfer.OpcodeOf(p.Last) == transfer.ErrorPacket {
@@ -103,7 +105,7 @@ func (p *Peer) WantError(what string, code transfer.ErrorCode) {
 	}
 }
 
-// WantNothing checks that nothing arrives.
+// WantNothing checks that no datagram arrives within the time `wait`.
 func (p *Peer) WantNothing(what string, wait time.Duration) {
 	p.T.Helper()
 	if got := p.Next(wait); got != nil {
@@ -134,7 +136,7 @@ func (p *Peer) Read(file []byte, block, window int) {
 	}
 }
 
-// Write sends a file in lock-step.
+// Write sends a file in lock-step, and checks that each block is acknowledged.
 func (p *Peer) Write(file []byte, block int) {
 	p.T.Helper()
 	for n := 1; n <= len(file)/block+1; n++ {
@@ -158,7 +160,7 @@ func Packet(op byte, name, mode string, options []string) []byte {
 	return Fields(Fields([]byte{0, op}, name, mode), options...)
 }
 
-// Fields appends fields that end with a NUL.
+// Fields appends each field to b, followed by a NUL.
 func Fields(b []byte, fields ...string) []byte {
 	for _, f := range fields {
 		b = append(append(b, f...), 0)

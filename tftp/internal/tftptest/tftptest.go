@@ -56,7 +56,7 @@ func Into(st store.Store, name string) func(int64) (store.Upload, error) {
 	}
 }
 
-// WantFault checks that err is an ERROR packet from the peer.
+// WantFault checks that err is an ERROR packet from the peer, with the given code.
 func WantFault(t testing.TB, err error, code transfer.ErrorCode) {
 	t.Helper()
 	if fault, ok := errors.AsType[*transfer.Error](err); !ok || !fault.Remote || fault.Code != code {
