@@ -10,7 +10,8 @@ import (
 // STATUS with an error code, they return a *wire.StatusError, which Config.Refused converts for the
 // caller. If the answer has an unexpected type, they return an ErrProtocol.
 
-// Unexpected returns the error for an answer p that does not have the type want.
+// Unexpected returns the error for an answer p whose type is not `want`. If p is a STATUS with an
+// error code, that is the error.
 func Unexpected(p *wire.Reply, want wire.Type) error {
 	if p.Type == wire.TypeStatus {
 		if err := p.Err(); err != nil {

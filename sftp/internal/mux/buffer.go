@@ -11,7 +11,7 @@ import (
 // includes WriteHead bytes for a header before the data.
 var bufferSizes = [...]int{4<<10 + WriteHead, wire.SureData + WriteHead, wire.MaxPacket + WriteHead}
 
-// WriteHead is the size in bytes of a WRITE's header if the handle has the greatest length.
+// WriteHead is the largest size of a WRITE's header in bytes, for a handle of wire.MaxHandle bytes.
 const WriteHead = wire.HeaderSize + 4 + wire.MaxHandle + 8 + 4
 
 var bufferPools [len(bufferSizes)]sync.Pool

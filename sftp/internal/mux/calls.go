@@ -26,7 +26,7 @@ type Call struct {
 	// release what the call created, such as a handle. It runs under the lock of the mux.
 	Orphan func()
 
-	// Under mu:
+	// Guarded by mu:
 	calls *calls
 	then  func(err error) // called once with the result; nil if nobody waits for the result any more
 	at    *Session        // the session to which the call was sent
@@ -90,7 +90,7 @@ type calls struct {
 	table  *requestTable
 	ops    *pipeline.Ops
 
-	// Under mu:
+	// Guarded by mu:
 	waiting queue[*Call]  // calls that are not sent yet
 	closing int           // CLOSEs without an answer for which nobody waits
 	drained chan struct{} // closed to make drain check its condition again; nil if drain is not waiting

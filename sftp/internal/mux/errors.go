@@ -56,8 +56,8 @@ func Plain(err error) error {
 	return err
 }
 
-// MaxTries is how many sessions in a row may end while they carry a request before the request
-// fails.
+// MaxTries is how many times a request is sent, if each time its session ends before the answer
+// arrives. After that the request fails.
 const MaxTries = 3
 
 // maxViolations is how many protocol violations a file or a request survives. One violation may be

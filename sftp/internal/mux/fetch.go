@@ -9,9 +9,9 @@ import (
 )
 
 // A fetch moves a file to a writer. Received data is kept in buffers until the goroutine that
-// called Fetch writes it, so that a slow writer does not delay a session. The plan
-// counts such data as held: it uses room in the window, but it does not block the writer itself, if
-// that writes to a file of the same client.
+// called Fetch writes it, so that a slow writer does not delay a session. The plan counts the
+// requests for such data as held: they use room in the window, but they do not block the writer's
+// own requests, if it writes to another file of the same client.
 type fetch struct {
 	t    *transfer
 	came []arrival // data that was received and is not written yet; guarded by mu
@@ -92,8 +92,8 @@ func (x *fetch) store(w io.WriterAt) {
 	var err error
 	piece, known := all.link.Find(a.id)
 	if from := piece.Missing.Start; known && piece.Missing.End > from && a.off+int64(a.n) > from {
-		// If bytes were requested twice, only the first answer is written: from is where new bytes
-		// begin.
+		// If bytes were requested twice, only the first answer is written. New bytes begin at the
+		// offset `from`.
 		all.mu.Unlock()
 		_, err = w.WriteAt(a.buffer.Bytes[from-a.off:a.n], from)
 		all.mu.Lock()

@@ -33,9 +33,9 @@ func (m *Mux) NewFile(name string, flags wire.OpenFlags) *File {
 	}}
 }
 
-// Live starts the life of a file that has been opened, and returns its context. The context ends
-// with ctx, or with the cause fs.ErrClosed when End is called. The argument old is the size of the
-// file before it was opened, or MaxInt64 if unknown.
+// Live returns a context for a file that has been opened. The context ends with ctx, or with the
+// cause fs.ErrClosed when End is called. The argument old is the size of the file before it was
+// opened, or MaxInt64 if unknown.
 func (f *File) Live(ctx context.Context, old int64) context.Context {
 	f.life, f.end = context.WithCancelCause(ctx)
 	f.old = old
@@ -191,8 +191,8 @@ func (f *File) closeBehind(a wire.Attrs) *Closing {
 	return c
 }
 
-// Await waits for both answers and returns the first error. After an ErrSessionLost it is unknown
-// whether the server has executed the two requests.
+// Await waits for the answers to the FSETSTAT and the CLOSE, and returns the first error. After an
+// ErrSessionLost it is unknown whether the server has executed the two requests.
 func (c *Closing) Await(ctx context.Context) error {
 	m := c.file.mux
 	err := m.Await(ctx, c.set)
@@ -212,8 +212,8 @@ func (c *Closing) Await(ctx context.Context) error {
 const maxCopyData = 256 << 20
 
 // Clone has the server copy the first size bytes of the file f to the empty file `to`, by copy-data
-// requests. After each request it calls copied with the number of bytes. If f has become shorter,
-// Clone copies the bytes that exist.
+// requests. After each request it calls the function `copied` with the number of bytes that the
+// request has copied. If f has become shorter, Clone copies the bytes that exist.
 func (f *File) Clone(ctx context.Context, to *File, size int64, copied func(n int64)) error {
 	// A handle is valid only in its session, and the request contains the handles of both files. So
 	// both must be open in the same session.

@@ -22,10 +22,11 @@ type fileUser interface {
 	// fail ends the transfer, because the file cannot be open in any session.
 	fail(err error)
 
-	// ask queues the transfer for room again, because the file was opened in a further session.
+	// ask queues the transfer for room in the window again, because the file was opened in a
+	// further session.
 	ask(now time.Time)
 
-	// grantRoom lets all queued transfers use the available room.
+	// grantRoom lets all queued transfers use the available room in the window.
 	grantRoom(now time.Time)
 }
 
@@ -45,15 +46,16 @@ type handleSet struct {
 	// that is appended must arrive in order.
 	single bool
 
-	// Under mu:
+	// Guarded by mu:
 	Known   wire.Attrs // the attributes of the file when it was opened
 	handles []Handle
 	ending  Handle // the handle for which a Closing has sent a CLOSE
 	guesses []*guess
 	opening []*Session // an element for each OPEN under way: its session, or nil for any session
 	users   []fileUser
-	// tries is the number of times in a row that the file was open in no session any more, because a
-	// session was lost in which it was open or being opened. maxReopen bounds it.
+	// tries counts how many times in a row the file lost its last session: a session ended in which
+	// the file was open or being opened, and no other such session was left. maxReopen bounds
+	// tries.
 	tries   int
 	narrow  bool          // the server has refused to open the file in a further session
 	closed  bool          // the file was closed, so handles from OPENs under way are closed too
@@ -141,8 +143,8 @@ func (f *handleSet) spread(want, even int) {
 	}
 }
 
-// fresh returns a session in which the file is not open, or nil. It chooses one on the connection
-// with the fewest sessions in which the file is open.
+// fresh returns a session in which the file is not open, or nil. It chooses a session on the
+// connection with the fewest sessions in which the file is open.
 func (f *handleSet) fresh() (best *Session) {
 	least := math.MaxInt
 	for _, s := range f.calls.pool.sessions {
@@ -291,8 +293,8 @@ func (f *handleSet) mayAskAgain(err error) bool {
 	return f.broke <= maxViolations
 }
 
-// reopen opens the file again, if something still uses it. The caller knows that it is open in no
-// session.
+// reopen opens the file again, if something still uses it. The caller knows that the file is open
+// in no session.
 func (f *handleSet) reopen() {
 	switch {
 	case len(f.users) == 0 && f.changes == nil:
@@ -335,7 +337,8 @@ func (f *handleSet) openIn(s *Session) *Call {
 	return k
 }
 
-// opened handles the result of an OPEN, after any comparison of the file.
+// opened handles the result of an OPEN. If the file has to be compared first, opened is called
+// after the comparison.
 func (f *handleSet) opened(h Handle, err error) {
 	i := slices.Index(f.opening, h.Session)
 	f.opening = slices.Delete(f.opening, i, i+1)
@@ -382,8 +385,8 @@ func (f *handleSet) guessOpened(g *guess, h Handle, err error) bool {
 	return true
 }
 
-// compareGuess compares the attributes of the guessed handle, once both OPEN and FSTAT are
-// answered.
+// compareGuess compares the attributes of the guessed handle with those of the file, once both OPEN
+// and FSTAT are answered.
 func (f *handleSet) compareGuess(g *guess) {
 	if g.open && g.answered {
 		f.described(Handle{g.session, g.handle}, g.attrs, g.why)
@@ -440,8 +443,8 @@ func (f *handleSet) compareWith(h, old Handle) {
 	f.fstat(h, &now, done)
 }
 
-// fstat requests the attributes of a handle, stores them in *a, and passes the
-// error of the request to the function `then`.
+// fstat requests the attributes of a handle, stores them in *a, and passes the error of the request
+// to the function `then`.
 func (f *handleSet) fstat(h Handle, a *wire.Attrs, then func(error)) {
 	f.calls.submit(&Call{Session: h.Session, Take: TakeAttrs(a), then: then, Build: func(b []byte, id uint32) []byte {
 		return wire.AppendFstat(b, id, h.Handle)

@@ -40,7 +40,7 @@ type Listing struct {
 	at    Handle
 	ctx   context.Context // the listing stops when ctx ends
 
-	// Under mu:
+	// Guarded by mu:
 	entries  queue[fs.FileInfo]
 	ahead    int   // how many requests may be in flight
 	asked    []int // the numbers of the requests in flight, in the order of sending

@@ -7,7 +7,8 @@ type bufferUse struct {
 	free []*segment // segments without a buffer, for reuse by newSegment
 }
 
-// reserve adds n bytes to held and returns true, unless held would then be more than `most` bytes.
+// reserve adds n bytes to the count `held` and returns true. If the count would then exceed `most`
+// bytes, reserve changes nothing and returns false.
 func (u *bufferUse) reserve(n, most int64) bool {
 	if u.held+n > most {
 		return false
@@ -38,7 +39,8 @@ type segmentUse struct {
 }
 
 // mayHold reports whether the file may have another segment of size bytes. All files together may
-// hold `memory` bytes, and this file may hold `path` bytes.
+// hold `memory` bytes, and this file may hold `path` bytes, because more would not fit on the path
+// to the server.
 func (u *segmentUse) mayHold(size, memory, path int64) bool {
 	return u.segments < sureSegments || u.all.held+size <= memory && u.held+size <= path
 }
@@ -66,8 +68,8 @@ type segment struct {
 
 func (s *segment) end() int64 { return s.off + int64(s.n) }
 
-// written is called when one of the counted users, such as a packet that was sent, is done with
-// buffer.
+// written is called when one of the counted users, such as a packet that was sent, no longer needs
+// the buffer.
 func (s *segment) written() {
 	s.writing--
 	s.release()

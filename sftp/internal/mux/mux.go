@@ -147,7 +147,7 @@ func (m *Mux) RoundTrip() time.Duration {
 // Context returns a context that ends when the mux is closed or fails.
 func (m *Mux) Context() context.Context { return m.ctx }
 
-// Start sends calls without waiting. They share one packet if that has room for all.
+// Start sends calls without waiting. The calls share one packet if it has room for all of them.
 func (m *Mux) Start(list ...*Call) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -70,8 +70,8 @@ func (f *File) Open(ctx context.Context, flags wire.OpenFlags, attrs wire.Attrs,
 	}
 }
 
-// takePrefetched returns the prefetched first file, if it has that name and its session is alive.
-// It returns the file only once.
+// takePrefetched returns the prefetched first file if it has that name, its session is alive and
+// its answers are not too old. It returns the file only once.
 func (m *Mux) takePrefetched(name string) *prefetched {
 	m.mu.Lock()
 	defer m.mu.Unlock()

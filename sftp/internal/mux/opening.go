@@ -45,7 +45,7 @@ type opener struct {
 	events openerEvents
 	ready  chan struct{} // closed when the first session is open, or could not be opened
 
-	// Under mu:
+	// Guarded by mu:
 	server     *Server // nil until the first session is open
 	sequential bool    // sessions need sequential handshakes: see type greeting
 	losses     losses
@@ -278,7 +278,8 @@ func (o *opener) openOn(conn *connection) {
 	o.events.starved(err)
 }
 
-// pause waits until a session may be opened: after losses, there is a pause. It locks mu.
+// pause waits until a session may be opened, which is not allowed for a time after losses: see type
+// losses. It locks mu.
 func (o *opener) pause(ctx context.Context) error {
 	o.mu.Lock()
 	d := time.Until(o.losses.until)
@@ -342,8 +343,8 @@ func (o *opener) noteEnd(s *Session, now time.Time) {
 	o.losses.add(now, s.epoch)
 }
 
-// dropIdle drops a connection whose last session has ended, if another connection can be used: the
-// connection is probably broken.
+// dropIdle drops a connection whose last session has ended, if another connection can be used: a
+// connection that has lost all its sessions is probably broken.
 func (o *opener) dropIdle(conn *connection) {
 	if len(conn.open)+conn.opening == 0 && (o.config.Connect != nil || len(o.pool.conns) > 1) {
 		o.drop(conn)

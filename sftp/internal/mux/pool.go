@@ -221,7 +221,7 @@ func (p *pool) place() (best *connection, wait bool) {
 	return best, wait && best == nil
 }
 
-// idlest returns the least busy session, or nil.
+// idlest returns the least busy session, or nil if no session is ready for requests.
 func (p *pool) idlest() *Session {
 	var best *Session
 	least := 0

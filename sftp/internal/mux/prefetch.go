@@ -54,7 +54,7 @@ type prefetched struct {
 	handle string
 	open   error // the error of the OPEN; nil if handle is valid
 	data   []byte
-	begins bool                        // data is the beginning of the file's content
+	begins bool                        // `data` is set, and holds the beginning of the file's content
 	read   [len(guessedHandles)][]byte // data that a READ with each of guessedHandles returned
 }
 

@@ -13,8 +13,8 @@ const (
 	// proves to be reading sequentially.
 	aheadGrowth = 4
 
-	// aheadShown is the divisor for the part of a block, a quarter, that a reader has to take to
-	// prove that it is reading sequentially.
+	// aheadShown says which part of a block a reader has to take to prove that it is reading
+	// sequentially: 1/aheadShown of the block's bytes, a quarter.
 	aheadShown = 4
 
 	// maxJoin is the length in bytes up to which received data is copied to the end of the previous
@@ -33,7 +33,7 @@ type ReadAhead struct {
 	shown bool  // the reader has taken enough of `block` to prove that it reads sequentially
 	block block // the block from which the reader takes bytes
 
-	// Under mu:
+	// Guarded by mu:
 	blocks []block // received blocks, in the order of their offsets
 	limit  int64   // offset up to which bytes may be requested
 	held   int64   // this file's share of bufferUse.held, in bytes

@@ -33,7 +33,7 @@ type Server struct {
 }
 
 // orderedServers are parts of the version strings of servers that process requests in order. The
-// version string of sshd proves nothing alone, because sshd may run another program for SFTP.
+// version string of sshd alone proves nothing, because sshd may run another program for SFTP.
 var orderedServers = []string{"OpenSSH", "haul"}
 
 // newServer returns the description of the server at the other end of a Carrier.

@@ -73,15 +73,15 @@ type Session struct {
 	parsed wire.Reply // the parsed content of body
 	late   int        // a bit for each answer for which the handshake did not wait: see isLate
 
-	// Under mu:
+	// Guarded by mu:
 	n       int  // the session's number in the pool
 	ready   bool // the handshake is done, and the goroutines are running
 	epoch   int  // value of losses.epoch when the session was opened
 	due     sync.Cond
 	text    []byte          // requests that are not sent yet
-	spare   []byte          // empty buffer, to be used for text after the writer has taken it
-	sending bool            // the writer is sending requests that it has taken from text
-	bulk    queue[outgoing] // packets of data, and requests that must follow them; sent after text
+	spare   []byte          // empty buffer that replaces `text` when the writer takes the requests
+	sending bool            // the writer is sending requests that it has taken from `text`
+	bulk    queue[outgoing] // packets of data, and requests that must follow them; sent after `text`
 	pending int             // number of requests that wait for an answer
 	slow    int             // number of pending requests whose answers may take long
 	running int             // number of running goroutines
@@ -354,9 +354,9 @@ func (s *Session) rest(h wire.Header) error {
 // A connection is a Carrier with its sessions.
 type connection struct {
 	carrier Carrier // nil until the connection is open
-	owned   bool    // the mux closes the connection in the end
+	owned   bool    // the mux closes the connection when it ends
 
-	// Under mu:
+	// Guarded by mu:
 	open    []*Session
 	opening int
 	limit   int  // the largest number of sessions that the server allows, as far as known

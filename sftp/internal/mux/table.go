@@ -5,22 +5,23 @@ import "slices"
 // A requester is a transfer or a call that has sent a request and waits for the answer.
 type requester interface {
 	// sessionLost is called when the session of a request has ended before the answer arrived. The
-	// argument inner is the request's ID in the link or in the Ops.
+	// argument inner is the request's ID in the [pipeline.Link] or the [pipeline.Ops] that counts
+	// it.
 	sessionLost(inner uint32, err error)
 }
 
 // A request is a request on the wire that waits for an answer.
 type request struct {
 	id      uint32    // the request's ID on the wire
-	session *Session  // the session that carries it; nil while this element is free
-	inner   uint32    // its ID in the link of the plan, or in the Ops
+	session *Session  // the session that carries the request; nil while this element is free
+	inner   uint32    // the request's ID in the pipeline.Link of its plan, or in the pipeline.Ops
 	of      requester // the transfer or call to which it belongs
 	sent    bool      // false for a WRITE that was granted and is not sent yet
 
 	off     int64    // for a READ or WRITE: the offset in the file
 	n       int      // for a READ or WRITE: the number of bytes
 	to      []byte   // for a READ: memory for the data; nil if the data goes into a buffer
-	filling bool     // a session is writing to the memory `to`
+	filling bool     // for a READ: a session is writing to the memory `to`
 	void    bool     // for a READ: the guessed handle was wrong, so the plan requests the range again
 	next    *request // the next element of the free list, if this one is free
 }
@@ -32,8 +33,8 @@ type requestTable struct {
 	free *request
 }
 
-// tableBits is the number of bits of an index. The table has room for all requests that a Link and
-// an Ops can have outstanding, 4096 each.
+// tableBits is the number of bits of an ID that hold the index of its element in requestTable.all.
+// The table has room for all requests that a Link and an Ops can have outstanding, 4096 each.
 const tableBits = 13
 
 func (t *requestTable) add(s *Session, inner uint32, of requester) *request {

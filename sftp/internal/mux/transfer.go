@@ -12,7 +12,8 @@ import (
 	"github.com/haul-project/haul/sftp/internal/wire"
 )
 
-// minChunk is the smallest length in bytes of a request beyond the known end of a file.
+// minChunk is the least number of bytes to which the requests for a file with a known size are
+// shortened: see begin.
 const minChunk = 4 << 10
 
 // errAbandoned stops the plan of a transfer whose result is no longer needed.
@@ -50,7 +51,7 @@ type transfer struct {
 	source   source // set for an upload
 	notified chan struct{}
 
-	// Under mu:
+	// Guarded by mu:
 	plan   *pipeline.Plan
 	queued bool  // the transfer is in transfers.queue
 	gone   bool  // the transfer was abandoned, so answers are dropped
@@ -66,7 +67,8 @@ type grant struct {
 	id    uint32 // value of asked.id at the time of the grant; it differs later if the element was reused
 }
 
-// transfers holds the transfers of a mux, and grants them in turn room in the window for requests.
+// transfers holds the transfers of a mux. It grants them, in turn, room in the window for their
+// requests.
 type transfers struct {
 	*core
 	opener *opener
@@ -75,7 +77,7 @@ type transfers struct {
 	link   *pipeline.Link
 	server *Server
 
-	// Under mu:
+	// Guarded by mu:
 	list  map[*transfer]struct{}
 	queue queue[*transfer] // transfers that may have a request to send
 	reads int              // number of transfers that are downloads
@@ -234,7 +236,7 @@ func (t *transfer) spread() {
 	}
 }
 
-// ask puts a transfer into the queue for room.
+// ask puts a transfer into the queue for room in the window.
 func (t *transfer) ask(time.Time) {
 	if !t.queued && !t.gone && !t.over() {
 		t.queued = true
@@ -242,7 +244,7 @@ func (t *transfer) ask(time.Time) {
 	}
 }
 
-// grantRoom lets all transfers use the available room.
+// grantRoom lets all queued transfers use the available room in the window.
 func (t *transfer) grantRoom(now time.Time) { t.all.grantRoom(now) }
 
 // grantRoom divides the available room among the queued transfers, which take turns. Each turn
@@ -313,8 +315,8 @@ func (t *transfer) nextIn(now time.Time, h Handle) *request {
 	return a
 }
 
-// repeatLate requests ranges whose answers are late again in other sessions, as far as there is
-// room.
+// repeatLate requests the ranges whose answers are late a second time, in other sessions, as far as
+// there is room.
 func (t *transfer) repeatLate(now time.Time) {
 	for _, h := range t.file.handles {
 		for t.nextIn(now, h) != nil {
@@ -323,7 +325,8 @@ func (t *transfer) repeatLate(now time.Time) {
 }
 
 // send sends the WRITE of a grant. Its n bytes of data begin at b[WriteHead], and send puts the
-// header right before them. The argument in is the memory that holds b.
+// header right before them. The memory `in` holds b. Its method written is called when b has been
+// sent.
 func (g grant) send(t *transfer, b []byte, n int, in memory) {
 	at := WriteHead - wire.WriteHeaderSize(g.to.Handle)
 	wire.AppendWriteHeader(b[at:at:WriteHead], g.asked.id, g.to.Handle, g.Offset, n)
@@ -415,7 +418,7 @@ func (ts *transfers) failAll(err error) {
 }
 
 // neediest returns the transfer with the most bytes left among those that could use a further
-// session on the connection conn. It returns nil if no transfer could.
+// session on the connection conn. It returns nil if there is no such transfer.
 func (ts *transfers) neediest(conn *connection) (best *transfer) {
 	for t := range ts.list {
 		f := t.file

@@ -243,7 +243,8 @@ func (b *WriteBehind) runAt(off, n int64) (*run, error) {
 	return r, nil
 }
 
-// endRuns requests to send all unsent data. No more data may be added to the runs afterwards.
+// endRuns makes the transfers of all runs send their unsent data. No more data may be added to the
+// runs afterwards.
 func (b *WriteBehind) endRuns() {
 	now := time.Now()
 	for _, r := range b.runs {
@@ -286,10 +287,10 @@ type run struct {
 	t     *transfer
 	start int64
 
-	// Under mu:
+	// Guarded by mu:
 	end      int64
 	segments []*segment // the unconfirmed data, in the order of offsets
-	whole    bool       // its end is known, and it is not sent before SendClosing
+	whole    bool       // the run gets no more data, and is sent only when an operation needs it on the server: see Hold
 }
 
 func (r *run) ready() bool { return true }
@@ -352,7 +353,8 @@ func (r *run) failure() error {
 	return &Failure{r.t.plan.Contiguous(), local, err}
 }
 
-// add appends as much of p to a run as fits into the last segment. It locks mu.
+// add appends the beginning of p to a run: as much as fits into the last segment, but at most
+// maxCopy bytes. It returns the number of bytes. It locks mu.
 func (r *run) add(p []byte) (n int, err error) {
 	m := r.b.f.mux
 	m.mu.Lock()

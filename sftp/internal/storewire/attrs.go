@@ -52,8 +52,8 @@ func AttrOf(a wire.Attrs) (attr store.Attr) {
 // ChangesOf is the inverse of AttrOf, for a client: it returns the attributes to send so that a
 // server makes the changes in attr. Version 3 can change an owner only together with a group, and
 // one time only together with the other. If attr has only one of two such values, ChangesOf takes
-// the other one from the argument now, which describes the file as it is. If now is nil, a single
-// owner or group is left out, and a single time is used for both.
+// the other one from the argument `now`, which describes the file as it is. If `now` is nil, a
+// single owner or group is left out, and a single time is used for both.
 func ChangesOf(attr store.Attr, now fs.FileInfo) (a wire.Attrs) {
 	var d store.Details
 	known := false
@@ -141,8 +141,9 @@ func DescribedBy(fi fs.FileInfo) (wire.Attrs, bool) {
 	return i.attrs, ok
 }
 
-// NeedsCurrent reports whether [ChangesOf] needs the file's present attributes to send a, because
-// version 3 sends the owner together with the group, and one time together with the other.
+// NeedsCurrent reports whether [ChangesOf] needs the file's present attributes to send the
+// attributes a, because version 3 sends the owner together with the group, and one time together
+// with the other.
 func NeedsCurrent(a store.Attr) bool {
 	return (a.UID == nil) != (a.GID == nil) || a.AccessTime.IsZero() != a.ModTime.IsZero()
 }

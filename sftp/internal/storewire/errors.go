@@ -99,7 +99,7 @@ var (
 	ErrNotUTF8     = fmt.Errorf("%w: the name is not UTF-8", fs.ErrInvalid)
 )
 
-// ErrBusy says that the session has as many open handles as it may have.
+// ErrBusy says that the connection has as many open handles as it may have.
 var ErrBusy = errors.New("too many open files and directories")
 
 // A FullError says that a server refused a request without giving a reason, and that its disk was

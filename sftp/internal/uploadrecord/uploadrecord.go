@@ -28,7 +28,7 @@ const (
 	recordSum  = " crc=%08x\n"
 )
 
-// Slot is the size of a slot in bytes.
+// Slot is the size in bytes of each of the two slots for records.
 const Slot = 256
 
 // AppendTo appends r in its stored form, which is shorter than Slot.

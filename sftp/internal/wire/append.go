@@ -1,8 +1,8 @@
 package wire
 
-// The functions below append the requests of the draft, in the order of their types. handle is a
-// handle that the server returned. A path longer than MaxPath bytes is sent unchanged; most servers
-// refuse it. Offsets and lengths must not be negative.
+// The functions below append the requests of the draft, in the order of their types. The argument
+// handle is a handle that the server returned. A path longer than MaxPath bytes is sent unchanged;
+// most servers refuse it. Offsets and lengths must not be negative.
 
 // AppendOpen appends an OPEN, which is answered by HANDLE or STATUS. Of the attributes, servers use
 // only the permissions, and only if they create a file.
@@ -234,7 +234,7 @@ func AppendCheckFile(b []byte, id uint32, handle, algorithms string, offset, len
 	return endCheckFile(b, at, handle, algorithms, offset, length, blockSize)
 }
 
-// endCheckFile appends the fields of the check-file request that begins at index at of b.
+// endCheckFile appends the fields of the check-file request that begins at the index `at` of b.
 func endCheckFile(b []byte, at int, file, algorithms string, offset, length int64, blockSize uint32) []byte {
 	b = appendString(appendString(b, file), algorithms)
 	b = appendUint64(b, uint64(offset))

@@ -59,7 +59,8 @@ func (a *Attrs) SetMode(m Mode) {
 }
 
 // SetTimes adds both times, which can only be set together. Version 3 represents them in whole
-// seconds in the years 1970 to 2106, so they are truncated to that.
+// seconds in the years 1970 to 2106, so fractions of seconds are dropped, and times outside of
+// these years become the first or the last of them.
 func (a *Attrs) SetTimes(accessed, modified time.Time) {
 	a.Flags |= AttrTimes
 	a.Atime, a.Mtime = seconds(accessed), seconds(modified)

@@ -193,8 +193,8 @@ func (p *Reply) extended() reader {
 	return r
 }
 
-// check returns an error if r found an invalid field in the reply. e is the extension to name in
-// the error, or zero if several extensions have this reply.
+// check returns an error if r found an invalid field in the reply. The argument e is the extension
+// to name in the error, or zero if several extensions have this reply.
 func (p *Reply) check(r *reader, e Extension) error {
 	if !r.failed() {
 		return nil

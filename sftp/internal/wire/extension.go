@@ -104,7 +104,7 @@ func (s Extensions) Pairs() []Pair {
 // A Pair announces an extension in INIT or VERSION (draft, section 4).
 type Pair struct {
 	Name string
-	Data string // data of the extension; for OpenSSH's, its version
+	Data string // data of the extension; for OpenSSH's extensions, the version
 }
 
 // Pairs holds extension pairs as received, in their order.

@@ -23,22 +23,22 @@ const (
 // plus the length of any READ or WRITE does not overflow.
 const maxOffset = math.MaxInt64 - math.MaxUint32
 
-// begin appends the header of a packet; end fills in the length. at is the index where the packet
-// begins.
+// begin appends the header of a packet; end fills in the length. The result `at` is the index in b
+// at which the packet begins.
 func begin(b []byte, t Type, id uint32) (_ []byte, at int) {
 	at = len(b)
 	b = append(b, 0, 0, 0, 0, byte(t))
 	return binary.BigEndian.AppendUint32(b, id), at
 }
 
-// end sets the length of the packet that extends from index at to the end of b.
+// end sets the length field of the packet that extends from the index `at` to the end of b.
 func end(b []byte, at int) []byte {
 	binary.BigEndian.PutUint32(b[at:], uint32(len(b)-at-lengthSize))
 	return b
 }
 
-// announce sets the length of the packet that begins at index at. The length includes n further
-// bytes, which are not in b yet.
+// announce sets the length field of the packet that begins at the index `at` of b. The length
+// includes n further bytes, which are not in b yet.
 func announce(b []byte, at, n int) []byte {
 	binary.BigEndian.PutUint32(b[at:], uint32(len(b)-at-lengthSize+n))
 	return b

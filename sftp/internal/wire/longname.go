@@ -16,8 +16,8 @@ const recent = 365 * 24 * time.Hour / 2
 //	-rwxr-xr-x   1 1000     100        348911 Mar 25 14:29 name
 //	-rwxr-xr-x   1 1000     100        348911 Mar 25  2019 name
 //
-// Owners are shown as numbers. The date is in now's time zone, and shows the year if it is more
-// than half a year before or after now. Attributes that a does not have are shown as zero.
+// Owners are shown as numbers. The date is in the time zone of `now`, and shows the year if it is
+// more than half a year before or after `now`. Attributes that are missing in a are shown as zero.
 func AppendLongName(b []byte, name string, a Attrs, links uint64, now time.Time) []byte {
 	b = appendMode(b, a.Mode)
 	b = appendRight(append(b, ' '), links, 3)
@@ -32,7 +32,7 @@ func AppendLongName(b []byte, name string, a Attrs, links uint64, now time.Time)
 	return append(t.AppendFormat(b, layout), name...)
 }
 
-// appendRight appends a number, aligned right in a column.
+// appendRight appends a number, aligned right in a column of at least `width` characters.
 func appendRight(b []byte, v uint64, width int) []byte {
 	var digits [20]byte
 	d := strconv.AppendUint(digits[:0], v, 10)
@@ -42,7 +42,7 @@ func appendRight(b []byte, v uint64, width int) []byte {
 	return append(b, d...)
 }
 
-// appendLeft appends a number, aligned left in a column.
+// appendLeft appends a number, aligned left in a column of at least `width` characters.
 func appendLeft(b []byte, v uint64, width int) []byte {
 	n := len(b) + width
 	b = strconv.AppendUint(b, v, 10)

@@ -115,8 +115,8 @@ func appendMode(b []byte, m Mode) []byte {
 	return appendTriple(b, m, m&ModeSticky != 0, 't', 'T')
 }
 
-// appendTriple appends rwx for the three low bits. If special is set, the letter in with replaces
-// x, and the letter in without replaces a missing x.
+// appendTriple appends rwx for the three low bits. If `special` is set, the letter `with` replaces
+// an x, and the letter `without` replaces a dash in the place of the x.
 func appendTriple(b []byte, bits Mode, special bool, with, without byte) []byte {
 	r, w, x := byte('-'), byte('-'), byte('-')
 	if bits&4 != 0 {

@@ -94,7 +94,7 @@ type Error struct {
 	Type      Type      // the packet's type; zero if it is too short to have one
 	Extension Extension // the extension, if the packet is a known extended request
 	Field     string    // the first field that is wrong
-	Problem   string    // what is wrong with it
+	Problem   string    // what is wrong with that field
 }
 
 // Error says which field of which packet is invalid, and why.

@@ -182,15 +182,16 @@ func AppendNames(b []byte, id uint32) []byte {
 	return end(appendUint32(b, 0), at)
 }
 
-// AppendEntry adds a name to the NAME that extends from index at to the end of b. It updates the
-// length each time, so the packet is complete after each call. Stop well below SureData bytes: some
-// clients accept no more.
+// AppendEntry adds a name to the NAME that extends from the index `at` to the end of b. It updates
+// the length each time, so the packet is complete after each call. Stop well below SureData bytes:
+// some clients accept no more.
 func AppendEntry(b []byte, at int, name string, long []byte, a Attrs) []byte {
 	b = appendString(appendString(b, name), long)
 	return count(appendAttrs(b, a), at)
 }
 
-// count adds one to the number of names in the NAME that extends from index at to the end of b.
+// count adds one to the number of names in the NAME that extends from the index `at` to the end of
+// b.
 func count(b []byte, at int) []byte {
 	n := b[at+HeaderSize:]
 	binary.BigEndian.PutUint32(n, binary.BigEndian.Uint32(n)+1)
