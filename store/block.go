@@ -30,12 +30,11 @@ const (
 
 // A budget bounds the memory of all blocks that share it.
 type budget struct {
-	limit int64        // in bytes
+	limit int64        // most bytes that may be charged at the same time
 	used  atomic.Int64 // bytes charged now; at most `limit`
 }
 
-// take charges n bytes. If they do not fit below the limit, it charges nothing and returns
-// ErrNoSpace.
+// take charges n bytes. If that would exceed the limit, it charges nothing and returns ErrNoSpace.
 func (b *budget) take(n int64) error {
 	for {
 		used := b.used.Load()
@@ -115,7 +114,8 @@ func newBlock(b *budget, size int64) (*block, error) {
 	return bl, nil
 }
 
-// free frees the memory and its charge. The block must not be used afterwards.
+// free frees the memory, and gives its charge back to the budget. The block must not be used
+// afterwards.
 func (b *block) free() {
 	b.cleanup.Stop()
 	b.release()
@@ -131,7 +131,7 @@ func (x *extent) release() {
 	x.charged = 0
 }
 
-// extend makes the file at least end bytes long. The added part is filled with zeros.
+// extend makes the file at least `end` bytes long. The added part is filled with zeros.
 func (x *extent) extend(end int64) error {
 	if end > int64(cap(x.data)) {
 		if err := x.grow(end); err != nil {
@@ -150,8 +150,8 @@ func (x *extent) cut(size int64) {
 	}
 }
 
-// grow makes the capacity at least end bytes, or more if the limit allows. As each call may copy or
-// move the data, grow first tries to double the capacity, then to add a quarter, and then to
+// grow makes the capacity at least `end` bytes, or more if the limit allows. As each call may copy
+// or move the data, grow first tries to double the capacity, then to add a quarter, and then to
 // reserve the announced size.
 func (x *extent) grow(end int64) error {
 	had := int64(cap(x.data))
@@ -163,8 +163,8 @@ func (x *extent) grow(end int64) error {
 	return x.resize(end)
 }
 
-// resize sets the capacity of data to room bytes, rounded up to whole pages if data is mapped. room
-// is at least the length of data.
+// resize sets the capacity of data to `room` bytes, rounded up to whole pages if data is mapped.
+// `room` is at least the length of data.
 func (x *extent) resize(room int64) error {
 	if room > x.budget.limit || room > math.MaxInt-int64(os.Getpagesize()) {
 		return x.budget.full()
@@ -185,8 +185,8 @@ func (x *extent) resize(room int64) error {
 	return nil
 }
 
-// move sets the capacity of data to room bytes. It copies nothing if data is mapped before and
-// after.
+// move sets the capacity of data to `room` bytes, in mapped memory if toMap is set. It copies
+// nothing if data is mapped before and after.
 func (x *extent) move(room int, toMap bool) error {
 	switch {
 	case !toMap:

@@ -120,8 +120,8 @@ type Distance struct {
 	TooManyOpen func(err error) bool
 }
 
-// CapabilitiesOf returns what a store can do in addition to the methods of [Store] or, if it is
-// one, of [Tree].
+// CapabilitiesOf returns what a store can do in addition to the methods of [Store]. For a [Tree],
+// the result always has ReadDir, OpenDir and Remove.
 func CapabilitiesOf(s Store) Capabilities {
 	var c Capabilities
 	if able, ok := s.(interface{ Capabilities() Capabilities }); ok {

@@ -73,7 +73,7 @@ type uploadOnly struct {
 	secret []func(name string) bool
 
 	mu          sync.Mutex
-	files, dirs ownNames // guarded by mu
+	files, dirs ownNames // files and directories that were made through the view; guarded by mu
 }
 
 // ownNames remembers which files were made through the view, by their names. Beyond its limit, it

@@ -96,8 +96,8 @@ func (f *foldStore) Create(ctx context.Context, name string, c Create) (Upload, 
 	return f.Store.Create(ctx, name, c) // if Stat failed, Create fails too, and returns the error
 }
 
-// match returns the existing name that matches name. From the first element without a match, it
-// returns the rest of name unchanged.
+// match returns the existing name that matches name. The first element that matches nothing, and
+// all elements after it, are returned unchanged.
 func (f *foldStore) match(ctx context.Context, name string) (string, error) {
 	if strings.Count(name, "/") >= maxFoldDepth {
 		return name, nil
@@ -119,9 +119,9 @@ func (f *foldStore) match(ctx context.Context, name string) (string, error) {
 	}
 }
 
-// element returns the entry of dir that matches elem, or "" if no entry matches. more means that
-// further elements follow in the name, so the entry must be a directory, or a link that may lead to
-// one.
+// element returns the name of the entry of dir that matches elem, or "" if no entry matches. more
+// means that further elements follow in the name, so the entry must be a directory, or a link that
+// may lead to one.
 func (f *foldStore) element(ctx context.Context, dir, elem string, more bool) (string, error) {
 	fi, err := f.Store.Stat(ctx, path.Join(dir, elem))
 	if err == nil && (fi.IsDir() || !more) {

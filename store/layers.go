@@ -9,7 +9,7 @@ import (
 	"github.com/haul-project/haul/store/internal/rules"
 )
 
-// errNoLayers is the error for an upload to a store of no layers.
+// errNoLayers is the error for an upload to a store that Layers returned without any stores.
 var errNoLayers = fmt.Errorf("%w: no store to put it in", fs.ErrPermission)
 
 // Layers returns a store that searches stores in order. Open and Stat use the first store that has
@@ -134,7 +134,8 @@ func (u *layersUpload) Commit() error {
 	return u.Upload.Commit()
 }
 
-// readLayers merges what lists, the listing functions of all stores, return for the directory name.
+// readLayers lists the directory of that name in all stores, and merges the entries. lists holds
+// the function ReadDir of each store.
 func readLayers(ctx context.Context, lists []func(context.Context, string) ([]fs.DirEntry, error), name string) ([]fs.DirEntry, error) {
 	var all []fs.DirEntry
 	var missing error

@@ -229,8 +229,8 @@ func (m *memStore) forget(n *memNode) *memFile {
 type memUpload struct {
 	name string
 
-	// publish takes ownership of the finished block, and frees it if it fails. No lock is held
-	// while it runs.
+	// publish takes ownership of the finished block, and frees the block if publish fails. No lock
+	// is held while it runs.
 	publish func(*block) error
 
 	mu    sync.Mutex

@@ -72,8 +72,8 @@ type memFile struct {
 	// refs is the number of references: the node holds one, and so do each open reader or writer
 	// and each frozenFile.
 	refs atomic.Int64
-	// live says that handles may write to the file. It is set only while nobody has the file open;
-	// guarded by the store's mu.
+	// live says that handles may write to the file. It may change only while nobody has the file
+	// open; guarded by the store's mu.
 	live  bool
 	mu    sync.RWMutex // guards block while live is set
 	block *block

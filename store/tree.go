@@ -102,7 +102,7 @@ type Access struct {
 	// Exclusive makes OpenFile fail if the name exists, even as a symbolic link.
 	Exclusive bool
 
-	// Truncate empties the file first.
+	// Truncate empties an existing file when it is opened.
 	Truncate bool
 
 	// Perm holds the permission bits of a new file; 0 means 0o644. They are set exactly, regardless
@@ -144,7 +144,7 @@ type Handle interface {
 	Truncate(size int64) error
 
 	// SetAttr changes attributes. Setting the size needs [Access].Write, as Truncate does. Setting
-	// the others works with any Access, if the system permits it.
+	// the other attributes works with any Access, if the system permits it.
 	SetAttr(a Attr) error
 
 	// Sync makes all written data durable.

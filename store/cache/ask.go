@@ -19,8 +19,8 @@ var errSlow = fmt.Errorf("the source has not answered within %v", staleWait)
 // the same time share it.
 type ask struct {
 	done chan struct{} // closed after the fields below are set
-	// object is the answer if it can be cached. The ask counts as a reader of the object until the
-	// last waiting caller has left.
+	// object is the answer, if the file can be cached. The ask counts as a reader of the object
+	// until the last waiting caller has left.
 	object  *object
 	file    *origin // the answer, if the file cannot be cached; only one of the waiting callers gets it
 	info    fs.FileInfo

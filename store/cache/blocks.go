@@ -125,9 +125,10 @@ func (c *state) drop(b *block, err error) {
 
 // delete removes the file of a detached block that has no users, and frees the block's space. If it
 // was the last block of its object, delete removes the object's directory too. The caller holds
-// neither mu nor saving.
+// neither mu nor object.saving.
 func (c *state) delete(b *block) {
-	// The last reader may leave just when the block is dropped. Then both call delete.
+	// If a block is dropped just when its last reader leaves, both that reader and the goroutine
+	// that dropped the block call delete.
 	if b.deleted.Swap(true) {
 		return
 	}
@@ -163,7 +164,7 @@ func (c *state) delete(b *block) {
 	c.mu.Unlock()
 }
 
-// removeDir removes the directory of an object that has no blocks. The caller holds saving.
+// removeDir removes the directory of an object that has no blocks. The caller holds o.saving.
 func (o *object) removeDir(dir string) {
 	c := o.c
 	err := c.disk.removeObject(dir)
@@ -180,9 +181,9 @@ func (o *object) removeDir(dir string) {
 	}
 }
 
-// reserve reserves n bytes of the directory's size. To make room, it removes blocks, beginning with
-// the least recently used. It returns false if it cannot make enough room. The caller does not hold
-// mu.
+// reserve reserves n of the bytes that the directory may use. To make room, it removes blocks,
+// beginning with the least recently used. It returns false if it cannot make enough room. The
+// caller does not hold mu.
 func (c *state) reserve(n int64) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -214,7 +215,7 @@ func (c *state) victim() *block {
 	return nil
 }
 
-// unreserve returns n reserved bytes that were not used.
+// unreserve gives back n bytes that reserve reserved, but that were not used.
 func (c *state) unreserve(n int64) {
 	c.mu.Lock()
 	c.held -= n
@@ -236,8 +237,8 @@ func (o *object) store(t *fetch) error {
 }
 
 // save writes a fetched block to the disk. For an object's first block it also creates the object's
-// directory. room is the number of bytes that are reserved for both. save returns how many of them
-// it did not need.
+// directory. `room` is the number of bytes that are reserved for the block and the directory;
+// `left` is how many of these bytes were not needed.
 func (o *object) save(index int64, data []byte, sum uint32, room int64) (left int64, err error) {
 	c := o.c
 	c.storing.RLock()

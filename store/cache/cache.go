@@ -57,12 +57,12 @@ type Config struct {
 	// at each Open.
 	Fresh time.Duration
 
-	// Stale is for how long after Fresh the cache still uses information about a file if the source
-	// cannot be reached. 0 means not at all.
+	// Stale is how long the cache continues to use information about a file after Fresh is over, if
+	// the source cannot be reached. With 0, it does not.
 	Stale time.Duration
 
-	// Absent is how long the cache remembers that a name does not exist. 0 means 5 s. A negative
-	// value means not at all.
+	// Absent is how long the cache remembers that a name does not exist. 0 means 5 s. With a
+	// negative value, the cache does not remember it.
 	Absent time.Duration
 
 	// Memory is the most bytes of memory for blocks that are being fetched, or that could not be
@@ -103,7 +103,7 @@ type Stats struct {
 	Size     int64         // value of the setting Config.Size
 	Held     int64         // bytes of the directory that are used, or reserved for blocks
 	Memory   int64         // bytes of blocks in memory
-	Objects  int           // versions of files that have blocks or a name
+	Objects  int           // versions of files that have stored blocks or readers, or that a name leads to
 	Blocks   int           // number of blocks in the directory
 	Fetching int           // number of blocks that are being fetched
 	Oldest   time.Duration // time since the last use of the block that is the next to be removed

@@ -40,7 +40,7 @@ const (
 	objectsName  = "objects"
 	infoName     = "info"
 	doomedPrefix = "replaced-"
-	idLen        = 16 // bytes of the hash in an ID
+	idLen        = 16 // number of bytes of the hash that an ID encodes
 
 	// pageSize is the unit, in bytes, in which the disk space of files is counted.
 	pageSize = 4096
@@ -341,8 +341,8 @@ func (d *disk) setAside(dir string) (string, error) {
 type foundBlock struct {
 	index int64
 	sum   uint32
-	at    time.Time // when it was stored
-	size  int64     // size of its file in bytes
+	at    time.Time // when the block was stored
+	size  int64     // size of the block's file in bytes
 }
 
 func (b foundBlock) name() string { return blockName(b.index, b.sum) }

@@ -14,8 +14,9 @@ import (
 
 const (
 	// minPiece and maxPiece bound the number of bytes that a stream reads from a source at once. A
-	// stream begins with few, because a reader waits for the first bytes. If a read takes less than
-	// quickPiece, the number is doubled; if it takes more than slowPiece, the number is halved.
+	// stream begins with minPiece, because a reader waits for the first bytes. If a read takes less
+	// than quickPiece, the number is doubled; if it takes more than slowPiece, the number is
+	// halved.
 	minPiece   = 8 << 10
 	maxPiece   = 256 << 10
 	quickPiece = 5 * time.Millisecond
@@ -26,7 +27,7 @@ const (
 	maxStreams = 4  // most positions at which one file is fetched at the same time
 	maxAhead   = 16 // most blocks that are fetched ahead of a reader
 	maxQueue   = 64 // number of queued blocks of a file above which no more are fetched ahead
-	maxTries   = 2  // how many times a block is tried before its readers get the error
+	maxTries   = 2  // how many times a block is requested before its readers get the error
 
 	// retryWithin is how quickly a source must fail for the fetch to be tried again. A source that
 	// takes longer has probably retried by itself.
@@ -171,7 +172,7 @@ func (o *object) fetch(ctx context.Context, s *stream, t *fetch) {
 }
 
 // leaveTo leaves a fetch to the other streams of the object if stream s could not open the source.
-// The version that the other streams are still reading may no longer exist at the source. It
+// The version that the other streams are still reading may no longer exist at the source. leaveTo
 // returns false if there are no other streams, or if s did open the source.
 func (o *object) leaveTo(s *stream, t *fetch) bool {
 	o.c.mu.Lock()
@@ -186,8 +187,9 @@ func (o *object) leaveTo(s *stream, t *fetch) bool {
 	return true
 }
 
-// end passes the result of a fetch to its readers, and stores the block if there is room. Other
-// blocks are removed to make room only here, because no reader waits for the disk at this point.
+// end passes the result of a fetch to its readers, and stores the block if there is room, or if
+// removing other blocks makes room. Blocks are not removed earlier in a fetch, because only at this
+// point does no reader wait for the disk.
 func (o *object) end(t *fetch, err error) {
 	c := o.c
 	stored := false
@@ -243,7 +245,7 @@ func (o *object) leave() []*origin {
 	return open
 }
 
-// fill reads the bytes that a fetch still lacks, until it has n bytes.
+// fill reads the bytes that a fetch still lacks, until the fetch has n bytes.
 func (o *object) fill(ctx context.Context, s *stream, t *fetch, n int) (err error) {
 	if s.asked = time.Now(); s.src == nil {
 		src, err := o.openOrigin(ctx, t.index*blockSize+int64(t.filled))

@@ -201,9 +201,9 @@ func (f *file) readBlock(p []byte, index int64, from int) (int, error) {
 	}
 }
 
-// readFetched reads bytes of a block that is not on the disk but is being fetched. If no byte at
-// from has arrived yet, it waits. It returns 0 bytes if the caller must look for the block again.
-// The caller holds mu, and readFetched unlocks it.
+// readFetched reads bytes of a block that is not on the disk but is being fetched. If the byte at
+// offset `from` of the block has not arrived yet, it waits. It returns 0 bytes if the caller must
+// look for the block again. The caller holds mu, and readFetched unlocks it.
 func (f *file) readFetched(p []byte, index int64, from int) (n int, err error) {
 	c, t := f.o.c, f.o.request(index, false)
 	t.refs++ // keeps the bytes that have arrived in memory, even if the rest fails
@@ -243,8 +243,8 @@ func (f *file) await(done <-chan struct{}) error {
 	}
 }
 
-// copyFetched copies bytes of a fetch that have arrived. The caller holds mu, and is counted in
-// t.refs.
+// copyFetched copies to p the bytes of a fetch that have arrived, beginning at offset `from` of the
+// block. The caller holds mu, which copyFetched releases for the copy, and is counted in t.refs.
 func (c *state) copyFetched(t *fetch, p []byte, from int) int {
 	data := t.buf[from:t.filled]
 	if t.kept != nil {
@@ -422,8 +422,8 @@ func (f *file) tryBlock(bufs [][]byte, off int64) (int, error) {
 	return n, err
 }
 
-// scatter copies bytes of a fetch that have arrived to bufs. The caller holds mu, and scatter
-// unlocks it.
+// scatter copies to bufs the bytes of a fetch that have arrived, beginning at offset `from` of the
+// block. The caller holds mu, and scatter unlocks it.
 func (c *state) scatter(t *fetch, bufs [][]byte, from int) int {
 	data := t.buf[from:t.filled]
 	t.refs++

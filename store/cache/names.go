@@ -29,8 +29,8 @@ type entry struct {
 	object  *object     // the current version of the file, if it is cached
 	info    fs.FileInfo // the source's description of the file
 	checked time.Time   // when the source last confirmed object and info; zero if it must be asked again
-	// known is like checked, but not reset to zero when the source must be asked again; for
-	// Config.Stale.
+	// known is like checked, but is not reset to zero when the source must be asked again. It
+	// limits how long the entry can be used without an answer: see Config.Stale.
 	known   time.Time
 	failed  time.Time // when a request to the source last failed
 	absent  time.Time // until this time, the cache assumes that the name does not exist

@@ -209,8 +209,8 @@ func (t *fetch) advance() {
 
 // A stream is a goroutine that fetches blocks of an object, one after the other.
 type stream struct {
-	// at is the index of the block that the stream fetches. Before the first fetch, it is the index
-	// before that of the first block. It is guarded by mu.
+	// at is the index of the block that the stream fetches. Before the first fetch, it is one less
+	// than the index of the first block. It is guarded by mu.
 	at int64
 	// src is the open file of the source. Only the stream itself sets it; other goroutines read it
 	// with mu held.
@@ -241,7 +241,7 @@ func (c *state) recycle(t *fetch) {
 	}
 	if !t.lost {
 		if t.kept != nil {
-			c.room.Broadcast() // the fetch can be dropped now
+			c.room.Broadcast() // dropKept can free this fetch now
 		}
 		return
 	}
@@ -259,14 +259,16 @@ var blockBuffers = sync.Pool{New: func() any { return new([blockSize]byte) }}
 // source may use an equal share of this number.
 const maxFetches = 64
 
-// share returns how many blocks of one source may be fetched at the same time. It is limited so
-// that a source that does not answer leaves memory for the others. The caller holds mu.
+// share returns how many blocks of one source may be fetched at the same time. The number is
+// limited so that a source that does not answer leaves memory for the other sources. The caller
+// holds mu.
 func (c *state) share() int {
 	return max(1, min(maxFetches, int(c.cfg.Memory/blockSize))/max(1, c.upstreams))
 }
 
 // takeMemory waits until there is memory for fetch t, and until its source may fetch another block.
-// It then allocates the memory and counts the fetch. It returns false if ctx ends first.
+// It then allocates the memory, and counts the fetch as running. It returns false if ctx ends
+// first.
 func (c *state) takeMemory(ctx context.Context, up *upstream, t *fetch, n int) bool {
 	defer context.AfterFunc(ctx, func() {
 		c.mu.Lock()
