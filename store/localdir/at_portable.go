@@ -10,8 +10,8 @@ import (
 	"github.com/haul-project/haul/store/internal/rules"
 )
 
-// unlink removes a file or a link. For a directory it returns an error. But if an empty directory
-// takes the name just after unlink has checked that, the directory is removed.
+// unlink removes a file or a link. For a directory it returns an error. There is a race: if an
+// empty directory gets the name just after unlink has checked it, that directory is removed.
 func (p *pathCalls) unlink(name string) error {
 	fi, err := p.root.Lstat(name)
 	if err != nil {

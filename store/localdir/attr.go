@@ -29,7 +29,7 @@ func newMode(fi fs.FileInfo, want fs.FileMode, special bool) fs.FileMode {
 // timed reports whether a sets a time.
 func timed(a store.Attr) bool { return !a.AccessTime.IsZero() || !a.ModTime.IsZero() }
 
-// owner returns the arguments for chown(2). -1 leaves the number unchanged.
+// owner returns the arguments for chown(2). -1 leaves the owner or the group unchanged.
 func owner(a store.Attr) (uid, gid int) {
 	uid, gid = -1, -1
 	if a.UID != nil {

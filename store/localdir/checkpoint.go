@@ -14,14 +14,14 @@ import (
 // interrupted write leaves the other slot intact.
 type checkpoint struct {
 	seq  uint64 // number of the checkpoint; of the two slots, the one with the higher number is valid
-	safe int64  // how many bytes from the start are durable
-	// size is the size of the temporary file, or safe if that is less. The bytes from size to safe
+	safe int64  // how many bytes from the start of the temporary file are durable
+	// size is the size of the temporary file, but at most `safe`. The bytes from `size` to `safe`
 	// are zeros that were not written.
 	size     int64
 	expected int64  // Create.Size of the upload that the checkpoint is for
 	inode    uint64 // inode number of the upload's file; 0 if the system has none
 	source   uint64 // a hash of Create.Source: see sourceSum
-	tail     uint32 // checksum of the last bytes before the offset size: see tailSum
+	tail     uint32 // checksum of the last bytes before the offset `size`: see tailSum
 }
 
 const (
@@ -30,7 +30,7 @@ const (
 	// slotBytes is the distance between the slots, so large that no disk sector holds parts of
 	// both.
 	slotBytes = 512
-	tailBytes = 64 << 10 // largest number of bytes that tail covers
+	tailBytes = 64 << 10 // largest number of bytes that the checksum `tail` covers
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -77,8 +77,8 @@ func readCheckpoint(r io.ReaderAt) (newest checkpoint, ok bool) {
 	return newest, ok
 }
 
-// tailSum returns the checksum of the last bytes before size: tailBytes, or all bytes if there are
-// fewer.
+// tailSum returns the checksum of the last tailBytes bytes before the offset `size`, or of all
+// bytes if there are fewer.
 func tailSum(r io.ReaderAt, size int64) (uint32, error) {
 	n := min(size, tailBytes)
 	b := make([]byte, n)

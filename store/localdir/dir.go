@@ -29,8 +29,8 @@ import (
 )
 
 const (
-	// checkpointBytes is the most data, in bytes, that a resumable upload may lose: after each such
-	// amount, it waits for the disk and advances the checkpoint.
+	// checkpointBytes is the number of bytes after which a resumable upload waits for the disk and
+	// advances the checkpoint. If the process or the machine crashes, no more than that is lost.
 	checkpointBytes = 16 << 20
 
 	// keepFor is how long a sweep keeps the temporary file of an upload that can be resumed.
@@ -121,7 +121,7 @@ func New(root *os.Root) *Dir {
 // removes it.
 type makers struct {
 	mu  sync.Mutex
-	all map[*dirUpload]bool // guarded by mu, like the field `made` of each upload
+	all map[*dirUpload]bool // the uploads in progress; guarded by mu, like the field `made` of each upload
 }
 
 // location returns the path on the disk that belongs to a name.
@@ -133,7 +133,7 @@ func (d *Dir) location(name string) store.Location {
 }
 
 // A dirUpload is an upload whose data is in a temporary file in the target's directory. While open,
-// it holds two descriptors: of the file and of the directory.
+// it holds two descriptors: one of the file and one of the directory.
 type dirUpload struct {
 	store *Dir
 	name  string // the name given to Create, for errors
@@ -155,7 +155,7 @@ type dirUpload struct {
 	// end is the size that Commit gives the file; guarded by mu. A failed write may have left data
 	// beyond it.
 	end   int64
-	data  int64      // offset from which on only zeros were written: see writeSparse; guarded by mu
+	data  int64      // only zeros were written at or after this offset: see writeSparse; guarded by mu
 	dirty int64      // bytes written since writeback was last started; guarded by mu
 	attr  store.Attr // mode and times for Commit to set; guarded by mu
 	done  bool       // the upload was committed or closed; guarded by mu

@@ -35,8 +35,8 @@ type dirSync struct {
 type syncGroup struct {
 	waiting int           // how many uploads wait; guarded by dirSyncs.mu
 	done    chan struct{} // closed when the fsync ends
-	// failed and err are copies of the fields of the dirSync when this group's fsync ended. Later
-	// fsyncs do not concern the group.
+	// failed and err are copies of the dirSync's fields of these names, made when this group's
+	// fsync ended. Later fsyncs do not concern the group.
 	failed int64
 	err    error
 }

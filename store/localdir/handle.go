@@ -119,8 +119,8 @@ func (d *Dir) openOld(dir directory, base string, a store.Access) (*os.File, err
 	return f, nil
 }
 
-// prepare checks that f is a file that the store opens. If a is for writing, prepare clears the
-// setuid and setgid bits, and if a.Truncate is set, it empties the file.
+// prepare checks that f is a regular file or, in a Native store, a device. If a is for writing,
+// prepare clears the setuid and setgid bits, and if a.Truncate is set, it empties the file.
 func (d *Dir) prepare(f *os.File, a store.Access) error {
 	fi, err := f.Stat()
 	if err != nil {

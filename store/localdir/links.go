@@ -95,7 +95,8 @@ func (r dirRoot) resolve(name string, final bool) (string, error) {
 }
 
 // linkText returns the text of a symbolic link as a name, and reports whether it starts at the
-// root. For a text that starts with a Windows volume it returns an error, as it leads outside.
+// root. For a text that starts with a Windows volume it returns an error, because such a link leads
+// out of the store.
 func linkText(link string) (name string, absolute bool, err error) {
 	if filepath.VolumeName(link) != "" {
 		return "", false, rules.ErrOutside

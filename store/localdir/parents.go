@@ -107,7 +107,7 @@ func (m *makers) inherit(u *dirUpload, dirs []string) {
 // inheritLocked is like inherit, but the caller holds makers.mu.
 func (u *dirUpload) inheritLocked(dirs []string) {
 	u.made = append(u.made, dirs...)
-	// All are above the same file, so sorting by length puts parents first.
+	// All these directories are above the same file, so sorting by length puts parents first.
 	slices.SortFunc(u.made, func(a, b string) int { return cmp.Compare(len(a), len(b)) })
 }
 

@@ -38,7 +38,7 @@ var _ store.Resumer = (*resumableUpload)(nil)
 // of the machine, though it may be an older one.
 type resumableUpload struct {
 	*dirUpload
-	key     string // the part that the names of both files have in common
+	key     string // the part that the names of the temporary file and of the checkpoint's file have in common
 	resumed int64
 
 	checking    sync.Mutex // held while the checkpoint is changed
@@ -214,7 +214,7 @@ func (k *resumableUpload) createKept(found bool) error {
 	return err
 }
 
-// forget closes and removes the temporary file that was found.
+// forget closes the files that were found, and removes the temporary file.
 func (k *resumableUpload) forget() error {
 	k.closeCheckpoints()
 	_ = k.file.Close()
@@ -293,7 +293,8 @@ func (k *resumableUpload) Truncate(size int64) error {
 	return err
 }
 
-// moveBack moves the checkpoint back to at most safe bytes, durably. The caller holds checking.
+// moveBack moves the checkpoint back, durably, so that it covers at most `safe` bytes. The caller
+// holds checking.
 func (k *resumableUpload) moveBack(safe int64) error {
 	if k.checkpoints == nil || k.last.safe <= safe {
 		return nil
@@ -327,8 +328,8 @@ func (k *resumableUpload) checkpoint() error {
 	return nil
 }
 
-// storeCheckpoint writes a checkpoint that says that safe bytes are durable. The caller holds
-// checking.
+// storeCheckpoint writes a checkpoint that says that the first `safe` bytes are durable. The caller
+// holds checking.
 func (k *resumableUpload) storeCheckpoint(safe int64) error {
 	fi, err := k.file.Stat()
 	if err != nil {
@@ -376,8 +377,8 @@ func (k *resumableUpload) openCheckpoints() error {
 	return k.store.durably(k.dir, func() error { return k.call("create", create) })
 }
 
-// Commit publishes the file. It removes the checkpoint after that, because a checkpoint without its
-// data does no harm.
+// Commit publishes the file. It removes the checkpoint only after that, because a checkpoint
+// without its data does no harm.
 func (k *resumableUpload) Commit() error {
 	k.checking.Lock()
 	defer k.checking.Unlock()
@@ -416,8 +417,8 @@ func (k *resumableUpload) Close() error {
 	return cmp.Or(err, k.dirUpload.Close())
 }
 
-// keep ends the upload, but leaves both files. It cuts off the data after the checkpoint, because
-// that data is not safe, and the upload may never be resumed.
+// keep ends the upload, but leaves the temporary file and the checkpoint. It cuts off the data
+// after the checkpoint, because that data is not safe, and the upload may never be resumed.
 func (k *resumableUpload) keep() error {
 	k.dirUpload.mu.Lock()
 	defer k.dirUpload.mu.Unlock()

@@ -34,7 +34,7 @@ type root interface {
 	Chtimes(name string, atime, mtime time.Time) error
 
 	directory(name string) (directory, error) // opens a directory to look up names in it
-	// bare returns the same directory, which then does not follow absolute links.
+	// bare returns the same directory in a form that does not follow absolute links.
 	bare() directory
 }
 

@@ -15,8 +15,8 @@ const (
 	// sendfile, which uses the offset of the open file, so readers cannot share it.
 	keptSize = 16 << 10
 
-	// keptFor is the interval at which sweep runs. It stops keeping the files that had no new reader
-	// since the previous sweep.
+	// keptFor is the interval at which sweep runs. Each sweep stops keeping the files that had no
+	// new reader since the previous sweep.
 	keptFor = time.Second
 
 	// keptAfter is how long ago the last change of a file must be before the file is kept. The
@@ -43,19 +43,19 @@ type SmallFiles struct {
 	now func() time.Time // time.Now if nil; only tests set it
 
 	mu   sync.Mutex
-	kept map[store.Identity]*keptFile // guarded by mu
+	kept map[store.Identity]*keptFile // the files that are kept open; guarded by mu
 }
 
 // A keptFile is an open file that several readers share. While SmallFiles keeps the file, it counts
 // as a user too.
 type keptFile struct {
 	store.File
-	users  int  // how many readers use it, plus one for SmallFiles; guarded by SmallFiles.mu
-	lately bool // it has had a new reader since the last sweep; guarded by SmallFiles.mu
+	users  int  // how many readers use the file, plus one while SmallFiles keeps it; guarded by SmallFiles.mu
+	lately bool // the file has had a new reader since the last sweep; guarded by SmallFiles.mu
 }
 
-// find returns a reader of an open file, if the file of that name is kept. info describes the file
-// that has the name now.
+// find returns a reader of the file of that name, if SmallFiles keeps this file open. info
+// describes the file that has the name now.
 func (s *SmallFiles) find(d *Dir, name string, info fs.FileInfo) (store.File, bool) {
 	if s == nil || info.Size() > keptSize {
 		return nil, false

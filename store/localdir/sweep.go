@@ -61,7 +61,7 @@ func (d *Dir) removeLeftovers(ctx context.Context, name string) error {
 
 type sweep struct {
 	store   *Dir
-	ctx     context.Context // the context of one Sweep
+	ctx     context.Context // the context of the call of Sweep or removeLeftovers
 	removed int
 	errs    []error
 }

@@ -45,8 +45,8 @@ func (u *dirUpload) resize(n int64) error {
 	})
 }
 
-// perm returns the permission bits that the file is to get at Commit. It returns an error if the
-// file may not have its name.
+// perm returns the permission bits that the file gets at Commit. It returns an error if the file
+// may not have its name.
 func (u *dirUpload) perm() (fs.FileMode, error) {
 	fi, err := u.dir.Lstat(u.base)
 	switch {
@@ -75,7 +75,7 @@ func (u *dirUpload) Perm() (fs.FileMode, bool) {
 	return perm, err == nil // the same error will make Commit fail
 }
 
-// openTemp creates the temporary file, with at most the permissions perm, and locks it.
+// openTemp creates the temporary file, with at most the permissions in `perm`, and locks it.
 func (u *dirUpload) openTemp(perm fs.FileMode) error {
 	key := u.firstKey()
 	for range maxTempTries {
@@ -180,7 +180,7 @@ func (u *dirUpload) SetAttr(a store.Attr) error {
 	return nil
 }
 
-// merge sets in a the mode and the times that are set in b.
+// merge replaces the mode and the times in a by those that b sets.
 func merge(a *store.Attr, b store.Attr) {
 	if b.Mode != nil {
 		mode := *b.Mode
