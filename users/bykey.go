@@ -104,8 +104,8 @@ func (t *table) grant(a Attempt, u *User, key ssh.PublicKey) (grant, error) {
 		if k.blob != blob || k.options.authority {
 			continue
 		}
-		// The same key may be in several lines with different options. It is enough if one line
-		// accepts it. If no line does, the error is that of the first one.
+		// Several lines may contain the same key, with different options. It is enough if one of
+		// these lines accepts the key. If no line does, the error is that of the first line.
 		g, keyErr := k.grant(a, u, key)
 		if keyErr == nil {
 			return g, nil
@@ -117,7 +117,7 @@ func (t *table) grant(a Attempt, u *User, key ssh.PublicKey) (grant, error) {
 	return grant{}, err
 }
 
-// because adds the file and the number of the line to an error.
+// because adds the file and the line number of k to an error.
 func (k *Key) because(err error) error {
 	if k.where == "" {
 		return err

@@ -130,8 +130,8 @@ func (g *gate) verified(conn ssh.ConnMetadata, key ssh.PublicKey, before *ssh.Pe
 	if err == nil {
 		err = g.possible(l)
 	}
-	// The signature was verified with the permissions from the offer, which may not have required a
-	// touch.
+	// x/crypto/ssh verified the signature with the permissions from the offer. They may not have
+	// required a touch, while the present rights do.
 	if err == nil && hasExtension(before, noTouchExtension) && !hasExtension(p, noTouchExtension) {
 		err = refusef("the key has to be touched since a moment ago")
 	}
@@ -159,8 +159,8 @@ func hasExtension(p *ssh.Permissions, extension string) bool {
 	return ok
 }
 
-// typed returns a callback for a password, which may be received by either method. If key is not
-// nil, it was verified before, and the login gets the rights of the key.
+// typed returns a callback that checks a password. If key is not nil, the key was verified before,
+// and the login gets the rights of the key. `method` names the methods in the Login and in the Event.
 func (g *gate) typed(key ssh.PublicKey, method string) func(ssh.ConnMetadata, []byte) (*ssh.Permissions, error) {
 	return func(conn ssh.ConnMetadata, password []byte) (*ssh.Permissions, error) {
 		l, p, err := g.login(conn, key, password)
@@ -180,8 +180,8 @@ func (g *gate) typed(key ssh.PublicKey, method string) func(ssh.ConnMetadata, []
 // together.
 func (g *gate) login(conn ssh.ConnMetadata, key ssh.PublicKey, password []byte) (*Login, *ssh.Permissions, error) {
 	a := g.attempt(conn)
-	// x/crypto/ssh provides no context here. The wait cannot be long, because the queue of
-	// passwords is short.
+	// x/crypto/ssh provides no context here. That does no harm: the check cannot wait for long,
+	// because at most maxWaiting passwords wait.
 	if key == nil {
 		l, err := g.d.Password(context.Background(), a, conn.User(), password)
 		if err != nil {
@@ -195,8 +195,9 @@ func (g *gate) login(conn ssh.ConnMetadata, key ssh.PublicKey, password []byte) 
 	return g.d.byKey(a, conn.User(), key)
 }
 
-// interactive asks for the password with the method keyboard-interactive (RFC 4256), for clients
-// that support no other. It asks even if the user does not exist.
+// interactive returns a callback that asks for the password with the method keyboard-interactive
+// (RFC 4256), for clients that do not support the method password. It asks even if the user does not
+// exist.
 func interactive(check func(ssh.ConnMetadata, []byte) (*ssh.Permissions, error)) func(ssh.ConnMetadata, ssh.KeyboardInteractiveChallenge) (*ssh.Permissions, error) {
 	return func(conn ssh.ConnMetadata, ask ssh.KeyboardInteractiveChallenge) (*ssh.Permissions, error) {
 		answers, err := ask("", "", []string{"Password: "}, []bool{false})

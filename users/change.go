@@ -130,8 +130,9 @@ func (u *userLines) remove(which func(word, rest string) bool) bool {
 	return len(u.lines) < before
 }
 
-// replace sets the value of a keyword. If there is no such statement, it is added at the end; a
-// password is added at the beginning. An empty value removes the statement.
+// replace sets the value of a keyword. If the user has no statement with that keyword, replace adds
+// one after the user's other statements, or before them if it is a password. An empty value removes
+// the statement.
 func (u *userLines) replace(keyword, value string) {
 	at := slices.IndexFunc(u.lines[1:], func(line string) bool {
 		word, _ := cutSpace(strings.TrimSpace(line))

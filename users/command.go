@@ -43,8 +43,9 @@ func parseCommand(s, user string) (c command, err error) {
 			case 'e': // log to stderr; ignored
 				continue
 			case 'd', 'f', 'l':
-				// These are the directory, or the facility and level, which are ignored because the
-				// log is configured elsewhere.
+				// Each of these options has an argument: -d the initial directory, -f and -l the
+				// facility and the level of the log. The last two are ignored, because the log is
+				// configured elsewhere.
 			default:
 				return c, fmt.Errorf("the forced command %q has the option -%c; -R, -d, -e, -f and -l are known", s, flag)
 			}

@@ -232,7 +232,8 @@ func (l *loader) load(file string) (t *table, warnings []error, err error) {
 	return t, warnings, nil
 }
 
-// lacks says what a user is missing to be able to log in. It returns "" if nothing is missing.
+// lacks describes what a user lacks to be able to log in, for a warning. It returns "" if the user
+// lacks nothing.
 func (t *table) lacks(u *User) string {
 	password := !u.Password.IsZero()
 	key := len(t.authorities) > 0 || slices.ContainsFunc(u.Keys, func(k Key) bool { return k.fault == "" })
@@ -307,14 +308,14 @@ func eachLine(file, text string, do func(line, where string) error) error {
 	return nil
 }
 
-// isRevoked reports whether a key is revoked. For a certificate, call it for the certified key and
-// for the authority's.
+// isRevoked reports whether a key is revoked. For a certificate, the caller has to check both the
+// certified key and the authority's key.
 func (t *table) isRevoked(k ssh.PublicKey) bool {
 	return len(t.revoked) > 0 && t.revoked[sha256.Sum256(k.Marshal())]
 }
 
-// standIn returns a hash to check for a user who does not exist or has no password. So the answer
-// takes as long as for a user with a password, and its time reveals nothing.
+// standIn returns a hash to check for a user who does not exist or has no password. So the check
+// takes as long as for a user with a password, and its duration reveals nothing.
 //
 // Hashes may differ in cost. If every unknown name took as long as the most expensive hash, that
 // could be noticed. So each name is mapped to the hash of one of the users: always to the same one,

@@ -24,12 +24,14 @@ func Add(ctx context.Context, file string, u User) error {
 	return wrap("add user to", file, err)
 }
 
-// Remove removes a user from a users file, with all statements and comments below the user's name.
+// Remove removes a user from a users file: the line with the user's name, all statements below it,
+// and the comments between them.
 func Remove(ctx context.Context, file, name string) error {
 	return wrap("remove user from", file, edit(ctx, file, false, removing(name)))
 }
 
-// A change returns the new lines of a users file whose lines it receives. It may overwrite the slice.
+// A change edits a users file: it receives the lines of the file, and returns the new lines. It may
+// overwrite the slice that it receives.
 type change func(lines []string) ([]string, error)
 
 // adding returns the change that adds a user, whose name is valid.
@@ -269,9 +271,9 @@ func openNew(ctx context.Context, temp, file string) (*os.File, error) {
 	return nil, fmt.Errorf("another change has been under way for %v, or was cut short; in that case remove %s: %w", lockPatience, temp, fs.ErrExist)
 }
 
-// openLeft opens a file that another change has left, if it may be taken over: it must belong to
-// this process's user, or to the owner of the users file, because shortly before a change is
-// complete, it gives the new file the owner of the users file.
+// openLeft opens a file that another change has left. The file may be taken over if it belongs to
+// this process's user, or to the owner of the users file: edit makes that owner the owner of the new
+// file shortly before the rename.
 func openLeft(temp, file string) (*os.File, error) {
 	info, err := os.Lstat(temp)
 	if err != nil {
@@ -293,8 +295,8 @@ func openLeft(temp, file string) (*os.File, error) {
 	return os.OpenFile(temp, os.O_WRONLY, 0)
 }
 
-// isNamed reports whether an open file still has its name. It loses that name when its change is
-// complete and the file is renamed to the users file.
+// isNamed reports whether the open file f still has the given name. The file loses that name when its
+// change is complete, because it is then renamed to the users file.
 func isNamed(f *os.File, name string) bool {
 	mine, err := f.Stat()
 	named, nameErr := os.Lstat(name)

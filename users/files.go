@@ -19,8 +19,8 @@ const (
 	writable     = 0o022 // writing by the group or others
 )
 
-// A loader reads files, and records their state, so that it can be decided later whether to read
-// them again.
+// A loader reads files and records their state, from which [Directory.Reload] decides later whether
+// to read them again.
 type loader struct {
 	dir  string // directory of the users file
 	seen []sighting
@@ -41,7 +41,8 @@ type sighting struct {
 // difference, because some file systems store times in steps of 2 s.
 const young = 2 * time.Second
 
-// unchanged reports whether all files still have the state that was recorded.
+// unchanged reports whether all files certainly still have the state that was recorded. It returns
+// false for a file that was changed shortly before it was read: see young.
 func unchanged(seen []sighting) bool {
 	for _, s := range seen {
 		info, err := os.Stat(s.path)

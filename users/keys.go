@@ -82,12 +82,12 @@ type Key struct {
 // ParseKey parses a line in the format of OpenSSH's authorized_keys file: see sshd(8). These
 // options have an effect:
 //
-//	   from=                     addresses, networks, wildcards and exceptions; names never match
-//		expiry-time=
-//	   command=                  internal-sftp, with -R and -d; -e, -f and -l have no effect
-//	   cert-authority            and, only together with it, principals=
-//	   no-touch-required         without it, a security key must be touched
-//	   verify-required           refuses security keys, because it cannot be checked whether they asked for a PIN
+//	from=               addresses, networks, wildcards and exceptions; names never match
+//	expiry-time=        the time from which the key is not accepted
+//	command=            internal-sftp, with -R and -d; -e, -f and -l have no effect
+//	cert-authority      and, only together with it, principals=
+//	no-touch-required   without it, a security key must be touched
+//	verify-required     refuses security keys, because it cannot be checked whether they asked for a PIN
 //
 // Options for terminals, forwarding and the like have no effect, because the server does not offer
 // these features. All other options, and all other commands, are errors.
@@ -124,7 +124,7 @@ func parseKey(line string) (k Key, err error) {
 	kind, rest := cutSpace(rest)
 	switch {
 	case isKeyType(kind):
-	case optionErr != nil && !looksKeyType(kind): // the word was probably not meant as options either
+	case optionErr != nil && !looksKeyType(kind): // the first word is neither a key's type nor valid options
 		return Key{}, fmt.Errorf("neither a key nor options with a key behind them: %w", optionErr)
 	default:
 		return Key{}, fmt.Errorf("%q is no type of key that is accepted here", shorten(kind))
@@ -209,7 +209,7 @@ func cutOptions(s string) (options, rest string) {
 	return s, ""
 }
 
-// maxShown is the largest number of bytes of a text from a client that a message contains.
+// maxShown is how many bytes of a client's text a message may contain.
 const maxShown = 64
 
 // shorten truncates a text to maxShown bytes.

@@ -14,7 +14,7 @@ import (
 // An Attempt holds the time of an attempt to log in, and the peer's address.
 type Attempt struct {
 	Now  time.Time
-	Peer netip.Addr // not valid if it is not known; then no from= matches
+	Peer netip.Addr // not valid if unknown; a login that is restricted to some addresses is then refused
 }
 
 // A Login describes a login that was accepted: the user, and what the peer may do.
@@ -67,7 +67,7 @@ func (d *Directory) Password(ctx context.Context, a Attempt, name string, passwo
 	return l, err
 }
 
-// password is like Password, but also accepts users who need a key in addition.
+// password is like Password, but also accepts users who need a key in addition to the password.
 func (d *Directory) password(ctx context.Context, a Attempt, name string, password []byte) (*Login, error) {
 	switch {
 	case len(password) == 0:

@@ -31,10 +31,10 @@ type parser struct {
 type statement struct {
 	user User
 	line int             // number of the line that begins with "user"; 0 before the first user
-	has  map[string]bool // keywords for which it has a statement
+	has  map[string]bool // keywords of the statements that were parsed
 }
 
-// A named is the name of a file in the users file, and the line that contains it.
+// A named is the name of a file, as written in the users file, and the number of the line with it.
 type named struct {
 	name string
 	line int

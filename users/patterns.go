@@ -44,8 +44,8 @@ func parsePatterns(s string) (ps []pattern, err error) {
 	return ps, nil
 }
 
-// looksNumeric reports whether a pattern is meant for addresses. If it consists only of hexadecimal
-// digits, it counts as an address, even though it could be a name.
+// looksNumeric reports whether a pattern is meant for addresses rather than host names. A pattern of
+// hexadecimal digits only counts as an address, although it could be a name.
 func looksNumeric(s string) bool {
 	return strings.Trim(s, "0123456789abcdef.:*?/") == ""
 }

@@ -48,7 +48,7 @@ func CheckName(name string) error {
 	case strings.Contains(name, ".."), strings.HasSuffix(name, "."):
 		return fmt.Errorf("the user's name %q has two dots in a row, or one at the end", name)
 	case !filepath.IsLocal(name):
-		// NUL and COM1 are such names on Windows.
+		// On Windows, names such as NUL and COM1 mean devices.
 		return fmt.Errorf("the user's name %q cannot be a file's here", name)
 	}
 	return nil
@@ -119,7 +119,7 @@ func expandRoot(root, name string) (string, error) {
 	return filepath.Clean(p), nil
 }
 
-// parseNetworks parses networks and addresses. It returns an error if words is empty.
+// parseNetworks parses networks and addresses. It returns an error if words yields no element.
 func parseNetworks(words iter.Seq[string]) (nets []netip.Prefix, err error) {
 	for word := range words {
 		p, err := parseNetwork(word)

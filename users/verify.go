@@ -9,13 +9,14 @@ import (
 
 // These are limits for checking passwords.
 const (
-	// maxChecks is the largest number of passwords that are checked at the same time; fewer are
-	// checked if they would use more than half of the cores. Together with the limits for hashes,
-	// it limits the memory to 512 MiB, or to 76 MiB if haul has made the hashes.
+	// maxChecks is the largest number of passwords that are checked at the same time. On a machine
+	// with few cores the number is smaller, so that the checks use at most half of the cores.
+	// Together with the limits for hashes, it limits the memory to 512 MiB, or to 76 MiB if haul has
+	// made the hashes.
 	maxChecks = 4
 
-	// maxWaiting is the largest number of further passwords that may wait. Beyond that, a password
-	// is refused unchecked.
+	// maxWaiting is how many passwords may wait to be checked. While that many wait, a further password
+	// is refused without a check.
 	maxWaiting = 64
 )
 
