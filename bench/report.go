@@ -26,7 +26,8 @@ that name, for every such pair. A NAME that is none is answered with all names.
 of throughput by windowsize and by round trip, of CPU by concurrency, and of
 the first seconds of a large file.`
 
-// outputs are the files that a report is written to. An empty path means none.
+// outputs holds the paths of the files into which a report is written. An empty path means that
+// there is no such file.
 type outputs struct {
 	markdown, html, readme, chart, charts string
 	docs                                  []string
@@ -61,7 +62,7 @@ func reportCommand() *cobra.Command {
 	return cmd
 }
 
-// spare refuses to overwrite the results that are to be reported.
+// spare returns an error if the report would overwrite one of the results files in `files`.
 func (to outputs) spare(files []string) error {
 	for _, path := range append([]string{to.markdown, to.html, to.readme, to.chart}, to.docs...) {
 		out, err := os.Stat(path)

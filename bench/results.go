@@ -10,12 +10,12 @@ import (
 	"github.com/haul-project/haul/bench/suite/record"
 )
 
-// results is the file that a run appends to.
+// results is the results file to which a run appends.
 type results struct {
-	path   string // empty means none
-	resume string // the same path, if its measurements are not to be repeated
+	path   string // path of the file; "" means that there is no file
+	resume string // the path, if the measurements in the file are not to be repeated; otherwise ""
 
-	whole int64 // bytes of complete lines
+	whole int64 // total length of the complete lines in the file, in bytes
 	fresh bool  // the file did not exist before
 	file  *os.File
 }
@@ -54,7 +54,8 @@ func (r *results) open() (io.Writer, error) {
 	if r.resume == "" {
 		return r.file, nil
 	}
-	// A killed run may have left a partial line, which must not precede the next one.
+	// A killed run may have left an incomplete line. Cut it off, because no further line may follow
+	// it.
 	if info, err := r.file.Stat(); err == nil && info.Size() > r.whole {
 		if err := r.file.Truncate(r.whole); err != nil {
 			_ = r.file.Close()
@@ -64,8 +65,8 @@ func (r *results) open() (io.Writer, error) {
 	return r.file, nil
 }
 
-// close closes the file, and reports whether it contains anything. It removes a new file that is
-// empty.
+// close closes the file, and reports whether the file is kept. If the file is new and empty, close
+// removes it.
 func (r *results) close() (kept bool, err error) {
 	if r.file == nil {
 		return false, nil

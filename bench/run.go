@@ -16,8 +16,8 @@ import (
 	"github.com/haul-project/haul/bench/suite"
 )
 
-// The total time of short runs. The documentation promises five minutes for a quick one, and a
-// smoke run must not delay a build.
+// These limit the total time of short runs. The documentation promises five minutes for a quick
+// run, and a smoke run must not delay a build.
 const (
 	quickTime = 5*time.Minute - 10*time.Second
 	smokeTime = 2 * time.Minute
@@ -46,7 +46,7 @@ const runExamples = `  bench run --quick --out quick.jsonl
   bench run --resume full.jsonl                 everything; again after Ctrl-C, it resumes
   bench run --only '^(many|window)' --peers haul,dnsmasq,floor-64 --out some.jsonl`
 
-// runFlags are the flags of "bench run".
+// runFlags holds the flags of "bench run".
 type runFlags struct {
 	suite              suite.Suite
 	quick, smoke, list bool
@@ -106,7 +106,7 @@ func (f *runFlags) run(ctx context.Context) error {
 	if plan.Measurements == 0 {
 		return nil
 	}
-	// Open the file only now: if nothing can be measured, no file is left behind.
+	// Open the file only now, so that no file is left behind if nothing can be measured.
 	if f.suite.Out, err = f.out.open(); err != nil {
 		return err
 	}
@@ -167,7 +167,7 @@ func count(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// roughly formats a duration as an estimate.
+// roughly formats an estimated duration, in seconds, minutes, or hours and minutes.
 func roughly(d time.Duration) string {
 	switch minutes := int(d.Round(time.Minute).Minutes()); {
 	case d < 90*time.Second:
@@ -190,7 +190,7 @@ func (f *runFlags) limit(ctx context.Context) (context.Context, context.CancelFu
 	return context.WithCancel(ctx)
 }
 
-// choose selects the scenarios.
+// choose selects the scenarios according to the flags.
 func (f *runFlags) choose() error {
 	if f.suite.Rounds < 0 {
 		return fmt.Errorf("--rounds %d: must be 0 or more", f.suite.Rounds)
@@ -213,7 +213,7 @@ func (f *runFlags) choose() error {
 	return nil
 }
 
-// prepare sets defaults for the flags that are not given, and plans the run.
+// prepare sets defaults for flags that are not set, and plans the run.
 func (f *runFlags) prepare() (*suite.Plan, error) {
 	s := &f.suite
 	s.Only, s.Peers, s.Progress = f.peers, f.bin, f.stderr
@@ -237,6 +237,6 @@ func (f *runFlags) prepare() (*suite.Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.Haul, err = filepath.Abs(s.Haul) // it runs in another directory; messages show it as given
+	s.Haul, err = filepath.Abs(s.Haul) // haul runs in another directory; messages above show its path as given
 	return plan, err
 }

@@ -12,21 +12,23 @@ import (
 	"github.com/haul-project/haul/bench/suite/record"
 )
 
-// A bar shows a contender's figure, or a range of two figures.
+// A bar shows a contender's figure, or a range between two figures.
 type bar struct {
 	name     string
 	style    draw.LineStyle
 	from, to float64
 }
 
-// Heights of a plot with bars, in points: one bar, and the axis.
+// These are heights in a plot with bars, in points: the height of a bar with the gap, of the bar
+// itself, and of the axis.
 const (
 	barPitch  vg.Length = 22
 	barWidth  vg.Length = 14
 	axisSpace vg.Length = 48
 )
 
-// bars draws a figure of a scenario for each contender, the best at the top.
+// bars draws the metric m of each contender in a scenario as a bar, with the best contender at the
+// top.
 func (r *Report) bars(title, scenario string, m record.Metric) Plot {
 	s := r.of[scenario]
 	if s == nil {
@@ -74,7 +76,8 @@ func (r *Report) ranges(title string, scenarios []*scenario) Plot {
 	})
 }
 
-// barPlot draws bars from the bottom up, each with its name next to it.
+// barPlot returns a plot of bars, from the bottom up, each with its name next to it. `axis` sets
+// the range of the x axis.
 func barPlot(title, unit string, all []bar, axis func(*plot.Plot)) Plot {
 	p := Plot{Title: title, height: axisSpace + barPitch*vg.Length(len(all))}
 	if len(all) == 0 {
@@ -97,8 +100,8 @@ func barPlot(title, unit string, all []bar, axis func(*plot.Plot)) Plot {
 	return p
 }
 
-// addTo draws a bar as a broad line, which also works on a logarithmic axis, with its text at the
-// end.
+// addTo draws a bar at height y, with its text at the end. The bar is a broad line, which also
+// works on a logarithmic axis.
 func (b bar) addTo(p *plot.Plot, y float64) error {
 	line, err := plotter.NewLine(plotter.XYs{{X: b.from, Y: y}, {X: b.to, Y: y}})
 	if err != nil {

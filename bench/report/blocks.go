@@ -15,20 +15,20 @@ const readmeBlock = ""
 
 // Readme replaces the block of a document between the lines "<!-- bench:begin -->" and "<!--
 // bench:end -->" with README's figures. Unless the document has both markers once and in this
-// order, it changes nothing and returns an error.
+// order, Readme changes nothing and returns an error.
 func (r *Report) Readme(path string) error {
 	return rewrite(path, func(doc string) (string, error) { return replaced(doc, readmeBlock, r.Summary()) })
 }
 
 // Docs replaces every block of a document between "<!-- bench:NAME:begin -->" and "<!--
-// bench:NAME:end -->" with the tables of that name: those of a section ("many", "goals") or a
-// single one ("many-cpu"). It changes nothing and returns an error if there is no such block, one
-// is not closed, or a name is unknown.
+// bench:NAME:end -->" with the tables of that name: all tables of a section ("many", "goals"), or a
+// single table ("many-cpu"). If there is no such block, a block is not closed, or a name is
+// unknown, Docs changes nothing and returns an error.
 func (r *Report) Docs(path string) error {
 	return rewrite(path, r.docs)
 }
 
-// marker matches either marker, with the name in it.
+// marker matches the marker at the beginning or the end of a block, and captures the block's name.
 var marker = regexp.MustCompile(`<!-- bench:([^ ]+):(?:begin|end) -->`)
 
 func (r *Report) docs(doc string) (string, error) {
@@ -55,7 +55,7 @@ func (r *Report) docs(doc string) (string, error) {
 	return doc, nil
 }
 
-// blocks returns the possible content between markers, by name.
+// blocks returns the content for every possible block, by the name of the block.
 func (r *Report) blocks() map[string]string {
 	all := map[string]string{"headline": r.Headline()}
 	for _, s := range append(r.Sections(), r.appendix()) {
@@ -63,7 +63,7 @@ func (r *Report) blocks() map[string]string {
 			all[t.Name] = t.markdown()
 		}
 	}
-	// A section overrides a table with its name, because it contains that table.
+	// A section replaces a table of the same name, because the section contains that table.
 	for _, s := range append(r.Sections(), r.appendix()) {
 		all[s.Name] = s.block()
 	}
@@ -89,7 +89,7 @@ func prefixed(name string) string {
 	return name + ":"
 }
 
-// replaced puts text between the markers of a block.
+// replaced returns the document with text between the markers of the block `name`.
 func replaced(doc, name, text string) (string, error) {
 	from, to := begin(name), end(name)
 	if strings.Count(doc, from) != 1 || strings.Count(doc, to) != 1 {
@@ -103,7 +103,7 @@ func replaced(doc, name, text string) (string, error) {
 	return before + from + "\n\n" + strings.TrimSpace(text) + "\n\n" + to + after, nil
 }
 
-// rewrite changes a document in one step, so that readers never find a part of it.
+// rewrite changes a document in one step, so that readers never find an incomplete document.
 func rewrite(path string, change func(string) (string, error)) error {
 	old, err := os.ReadFile(path)
 	if err != nil {
@@ -128,7 +128,7 @@ func replaceFile(path, content string, mode os.FileMode) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = os.Remove(f.Name()) }() // after success it no longer exists
+	defer func() { _ = os.Remove(f.Name()) }() // after a success, there is no file of this name any more
 	_, err = f.WriteString(content)
 	if closed := f.Close(); err == nil {
 		err = closed

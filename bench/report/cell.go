@@ -9,7 +9,8 @@ import (
 	"github.com/haul-project/haul/bench/suite/record"
 )
 
-// values returns a figure for each round that has it, in the order of the rounds.
+// values returns the figures for the metric m, of all rounds that have one, in the order of the
+// rounds.
 func (c *cell) values(m record.Metric) []float64 {
 	var v []float64
 	if c == nil {
@@ -26,7 +27,8 @@ func (c *cell) values(m record.Metric) []float64 {
 func (c *cell) spread(m record.Metric) Spread  { return SpreadOf(c.values(m)) }
 func (c *cell) median(m record.Metric) float64 { return Median(c.values(m)) }
 
-// sum adds up a figure over the rounds. It is NaN if no round has it.
+// sum returns the sum of the figures for the metric m over the rounds. It is NaN if no round has a
+// figure.
 func (c *cell) sum(m record.Metric) float64 {
 	v := c.values(m)
 	if len(v) == 0 {
@@ -39,11 +41,11 @@ func (c *cell) sum(m record.Metric) float64 {
 	return total
 }
 
-// ratio returns the median of a's figure divided by b's in the same round. It is NaN if no round
-// has both.
+// ratio returns the median of the ratios of a's figure to b's figure in the same round. It is NaN
+// if no round has both figures.
 func ratio(a, b *cell, m record.Metric) float64 { return Median(ratios(a, b, m)) }
 
-// ratios returns a's figure divided by b's, for each round that has both.
+// ratios returns a's figure divided by b's figure, for each round that has both figures.
 func ratios(a, b *cell, m record.Metric) (each []float64) {
 	if a == nil || b == nil {
 		return nil
@@ -58,13 +60,13 @@ func ratios(a, b *cell, m record.Metric) (each []float64) {
 	return each
 }
 
-// metered lists the server's figures that depend on one meter. The meter failed if it counted no
-// CPU time.
+// metered lists the figures of the server that come from the meter of its processes. If the meter
+// counted no CPU time, it has failed.
 var metered = []record.Metric{
 	record.ServerCPU, record.CPUPerPacket, record.CPUPerGB, record.CPUPerRequest, record.GigabitsPerCore, record.CoresBusy, record.Memory,
 }
 
-// measured returns figures without those of a failed meter.
+// measured returns the figures, without the metered ones if the meter has failed.
 func measured(figures map[record.Metric]float64) map[record.Metric]float64 {
 	if cpu, ok := figures[record.ServerCPU]; !ok || cpu > 0 {
 		return figures
@@ -76,11 +78,12 @@ func measured(figures map[record.Metric]float64) map[record.Metric]float64 {
 	return figures
 }
 
-// mayFail is the share of its transfers that a contender may fail and still be compared with. A
-// server that drops load has time for the rest.
+// mayFail is the share of transfers, 0 to 1, up to which a contender may fail and is still compared
+// with others. It is small because a server that drops transfers has more time for the rest.
 const mayFail = 0.01
 
-// served reports whether the cell has figures of a contender that did the work.
+// served reports whether the cell has figures, and the contender did the work: at most the share
+// mayFail of its transfers failed.
 func (c *cell) served() bool {
 	if c == nil || len(c.rounds) == 0 {
 		return false
@@ -98,7 +101,7 @@ func (c *cell) errors() []string {
 	return all
 }
 
-// lacking returns why a cell has no such figure.
+// lacking returns the reason why a cell has no figure for the metric m.
 func (c *cell) lacking(m record.Metric) string {
 	switch {
 	case c == nil:
@@ -113,7 +116,7 @@ func (c *cell) lacking(m record.Metric) string {
 	return fmt.Sprintf("%s was not measured", unitOf(m).what)
 }
 
-// flaws returns the problems of a cell that has figures.
+// flaws returns descriptions of the problems of a cell that has figures, such as failed rounds.
 func (c *cell) flaws() []string {
 	if c == nil || len(c.rounds) == 0 {
 		return nil

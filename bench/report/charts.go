@@ -39,7 +39,7 @@ func (r *Report) Charts() (map[string]string, error) {
 	return files, nil
 }
 
-// byRoundTrip draws SFTP's throughput over the distance. It leaves out loopback, which a
+// byRoundTrip draws SFTP's throughput over the round trip. It leaves out loopback, which a
 // logarithmic axis cannot show.
 func (r *Report) byRoundTrip(title, group string) Plot {
 	scenarios := slices.DeleteFunc(r.byDistance(group), func(s *scenario) bool { return s.RoundTrip == 0 })
@@ -51,8 +51,9 @@ func (r *Report) byRoundTrip(title, group string) Plot {
 	return linePlot(title, "ms there and back", "MB/s of the data", curves)
 }
 
-// Lengths in a picture's file, in points: a line of the legend and its columns, the title, and
-// the margin around everything.
+// These are the dimensions of a picture's file: the height of a line of the legend, the number of
+// the legend's columns, the height of the title, and the width of the margin around everything.
+// Lengths are in points.
 const (
 	legendLine    = 16
 	legendColumns = 3
@@ -60,8 +61,8 @@ const (
 	fileEdge      = 10
 )
 
-// file returns the plot with its title and legend, as a self-contained SVG document. Its
-// background is white even on a dark page, because the colors of the lines are chosen for white.
+// file returns the plot with its title and legend, as a self-contained SVG document. The background
+// is white even on a dark page, because the colors of the lines are chosen for white.
 func (p Plot) file() (string, error) {
 	inner, err := p.SVG()
 	if err != nil {

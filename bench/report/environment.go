@@ -10,7 +10,8 @@ import (
 	"github.com/haul-project/haul/bench/suite/record"
 )
 
-// environment describes where, with which programs and how the figures were measured.
+// environment returns the section that describes where, with which programs and how the figures
+// were measured.
 func (r *Report) environment() Section {
 	s := Section{Name: "environment", Title: "What was measured", Intro: r.method()}
 	s.Tables = append(s.Tables, r.machines(), r.versions())
@@ -48,7 +49,8 @@ func (r *Report) machines() Table {
 	return t
 }
 
-// versions lists the contenders of the latest run.
+// versions returns a table of the contenders, with their versions and notes from the latest run
+// that has them.
 func (r *Report) versions() Table {
 	t := Table{Name: "contenders", Caption: "Contenders", Prose: true, Head: []string{"name", "version", "to be known"}}
 	latest := make(map[string]record.Contender)
@@ -69,7 +71,8 @@ func (r *Report) versions() Table {
 	return t
 }
 
-// notThere lists absent contenders and scenarios that were not tried, with the reasons.
+// notThere returns a table of the absent contenders, and of contenders that were not tried in a
+// scenario, with the reasons.
 func (r *Report) notThere() Table {
 	t := Table{Name: "absent", Caption: "Absent", Prose: true, Head: []string{"name", "where", "why"}}
 	for _, a := range r.absent {
@@ -89,7 +92,7 @@ func (r *Report) notThere() Table {
 	return t
 }
 
-// warnings lists the suite's warnings about single measurements.
+// warnings returns a table of the suite's warnings and errors about single measurements.
 func (r *Report) warnings() Table {
 	t := Table{Name: "warnings", Caption: "Warnings and errors", Prose: true, Head: []string{"contender", "where", "what"}}
 	var n notes
@@ -110,8 +113,8 @@ func (r *Report) warnings() Table {
 	return t
 }
 
-// everything lists each contender in each scenario with its spread, for readers who want to know
-// how certain a figure is.
+// everything returns a table of each contender in each scenario, with the spread of the figures,
+// for readers who want to know how certain a figure is.
 func (r *Report) everything() Table {
 	t := Table{Name: "all", Caption: "Each scenario: median, from the least to the most, and in brackets the middle half of the rounds", Words: 2,
 		Head: []string{"scenario", "contender", "rounds", "MB/s", "spread", "us/packet", "spread", "haul to it, MB/s", "us/packet", "failed", "generator CPU", "link CPU"}}
@@ -131,7 +134,7 @@ func (r *Report) everything() Table {
 	return t
 }
 
-// String returns the range around the median.
+// String returns the range of the values and of their middle half, in the form "1 to 4 [2 to 3]".
 func (s Spread) String() string {
 	if s.N < 2 {
 		return none
@@ -139,7 +142,7 @@ func (s Spread) String() string {
 	return fmt.Sprintf("%s to %s [%s to %s]", figure(s.Min), figure(s.Max), figure(s.Q1), figure(s.Q3))
 }
 
-// appendix is for the few readers who want all figures and warnings.
+// appendix returns the section for the few readers who want to see all figures and warnings.
 func (r *Report) appendix() Section {
 	s := Section{Name: "appendix", Title: "Every figure, and every warning", Tables: []Table{r.everything()}}
 	if t := r.everythingTCP(); len(t.Rows) > 0 {

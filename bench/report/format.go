@@ -9,10 +9,10 @@ import (
 	"github.com/haul-project/haul/bench/suite/record"
 )
 
-// none stands for a missing figure.
+// none is the text in place of a missing figure.
 const none = "-"
 
-// figure formats a number with three significant digits.
+// figure formats a number with at least three significant digits.
 func figure(f float64) string {
 	if !finite(f) {
 		return none
@@ -32,7 +32,7 @@ func figure(f float64) string {
 	return strconv.FormatFloat(f, 'g', 3, 64)
 }
 
-// whole formats a number without a fraction and with separated thousands.
+// whole formats a number without a fraction, and separates thousands with commas.
 func whole(f float64) string {
 	if !finite(f) {
 		return none
@@ -47,7 +47,7 @@ func whole(f float64) string {
 	return s
 }
 
-// times formats a ratio.
+// times formats a ratio, such as "1.50 x".
 func times(f float64) string {
 	if !finite(f) {
 		return none
@@ -55,7 +55,7 @@ func times(f float64) string {
 	return figure(f) + " x"
 }
 
-// percent formats a share.
+// percent formats a share of 1 as a percentage.
 func percent(f float64) string {
 	if !finite(f) {
 		return none
@@ -70,7 +70,8 @@ func count(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// maxText bounds a server's last output in a table, in runes.
+// maxText is the length, in runes, to which texts in a table are shortened, such as a server's last
+// output.
 const maxText = 200
 
 // shorten joins a text into one line, and truncates it if it is long.
@@ -84,8 +85,8 @@ func shorten(s string) string {
 
 // A unit describes how to show a metric.
 type unit struct {
-	what   string // what is measured
-	short  string // unit, as the title of a column
+	what   string // name of the metric in words
+	short  string // name of the unit, as the title of a column
 	higher bool   // higher values are better
 	show   func(float64) string
 }

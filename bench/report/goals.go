@@ -10,16 +10,16 @@ import (
 // A Goal is a figure that haul must reach in each of some scenarios.
 type Goal struct {
 	Title     string
-	Source    string // where the goal comes from
+	Source    string // origin of the goal
 	Scenarios []string
-	Contender string // empty means haul
+	Contender string // the contender that must reach the goal; "" means haul
 	Metric    record.Metric
-	Rival     rival // the divisor of the figure; the zero value means none
+	Rival     rival // the figure is divided by that of the rival; the zero value means no division
 	Sense     sense
 	Limit     float64
 }
 
-// sense says on which side of its limit a figure must be.
+// A sense says on which side of the limit a figure must be.
 type sense string
 
 const (
@@ -38,28 +38,28 @@ func (s sense) holds(figure, limit float64) bool {
 	return figure < limit
 }
 
-// A rival is the other side of a comparison.
+// A rival says with which other figure a figure is compared.
 type rival struct {
 	kind  rivalKind
-	name  string   // name of a contender
-	among []string // scenarios
+	name  string   // name of a contender or, for inScenario, of a scenario
+	among []string // for bestCell: names of scenarios
 }
 
 type rivalKind int
 
 const (
 	nobody      rivalKind = iota
-	bestPeer              // of those that did the work, the peer with the worst ratio
-	contender             // the contender with that name, in the same scenario
-	lossless              // the same contender, in the scenario without "+loss"
-	bestCell              // the same contender's best figure of some scenarios
-	inScenario            // the same contender, in the scenario with that name
-	modelBound            // the minimum time of a file by SFTP, by the model
+	bestPeer              // the peer with the worst ratio, among the peers that did the work
+	contender             // the contender with the name rival.name, in the same scenario
+	lossless              // the same contender, in the scenario of the same name without "+loss"
+	bestCell              // the same contender's best figure in the scenarios rival.among
+	inScenario            // the same contender, in the scenario rival.name
+	modelBound            // the minimum time to move the file by SFTP, according to sftpModel
 	shareOfSelf           // no divisor: the metric is already a share
 )
 
-// windowsOn returns the names of the scenarios of a link, one for each windowsize. With loss
-// there are fewer.
+// windowsOn returns the names of the scenarios of a link, one for each windowsize. With loss, fewer
+// windowsizes are measured.
 func windowsOn(link string) []string {
 	sizes := []string{"1", "2", "3", "4", "6", "8", "12", "16", "24", "32", "48", "64", "128"}
 	if strings.HasSuffix(link, "+loss") {
@@ -84,7 +84,8 @@ var (
 	manyUp     = named("many-up-", "100-1MB", "1000-64kB")
 )
 
-// withoutSync is haul in the mode of its peers: it does not wait until an upload is on the disk.
+// withoutSync is the contender that runs haul in the way its peers work: it does not wait until an
+// upload is on the disk.
 const withoutSync = "haul without fsync"
 
 // Goals returns all goals. A figure without a rival is compared with its limit directly.

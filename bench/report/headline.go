@@ -9,12 +9,12 @@ import (
 	"github.com/haul-project/haul/bench/suite/record"
 )
 
-// A headline is a row of the short table.
+// A headline is a row of the short table, which shows one metric of one scenario.
 type headline struct {
 	title    string
 	scenario string
 	metric   record.Metric
-	readme   string // its title in README, next to other rows; empty means it is not there
+	readme   string // title of the row in README; "" means that README does not contain it
 }
 
 var headlines = []headline{
@@ -33,7 +33,7 @@ var headlines = []headline{
 	{"the VPN, 1 % lost each way, windowsize 64", "links-vpn+loss-w64", record.Rate, ""},
 }
 
-// sftpHeadlines are rows of the table if SFTP was measured.
+// sftpHeadlines are further rows of the short table if SFTP was measured.
 var sftpHeadlines = []headline{
 	{"256 MiB down by SFTP from a stock sshd, loopback", "sftp-get-rtt0", record.DataRate, ""},
 	{"the same at 9 ms", "sftp-get-rtt9", record.DataRate, ""},
@@ -46,7 +46,7 @@ var sftpHeadlines = []headline{
 	{"File.Write with 32 KiB at 20 ms", "sftp-write-rtt20-32KiB", record.Rate, ""},
 }
 
-// tcpHeadlines are rows of the table if TCP was measured.
+// tcpHeadlines are further rows of the short table if TCP was measured.
 var tcpHeadlines = []headline{
 	{"1 kB over TCP, 1,000 clients, a connection for each request", "tcp-each-1kB", record.CPUPerRequest, "TCP: 1 kB on a new connection, 1,000 clients"},
 	{"the same, connections kept open", "tcp-keep-1kB", record.CPUPerRequest, ""},
@@ -76,7 +76,7 @@ func (r *Report) Headline() string {
 	return t.markdown() + "\n" + r.provenance() + "\n"
 }
 
-// headlines returns the headlines of the protocols that were measured.
+// headlines returns the rows for TFTP, and for the other protocols that were measured.
 func (r *Report) headlines() []headline {
 	all := slices.Clone(headlines)
 	for _, more := range [][]headline{sftpHeadlines, tcpHeadlines} {
@@ -90,7 +90,7 @@ func (r *Report) headlines() []headline {
 func (r *Report) headline(h headline, n *notes) []string {
 	title := h.title
 	if s := r.of[h.scenario]; s != nil && s.Link == "" && s.Protocol == "" {
-		title = s.Title // a quick run measures smaller scenarios
+		title = s.Title // the title in the results, because a quick run measures smaller scenarios
 	}
 	u := unitOf(h.metric)
 	peer, against := r.bestPeer(h.scenario, h.metric)
@@ -109,8 +109,8 @@ func headUnit(m record.Metric) string {
 	return unitOf(m).short
 }
 
-// bestPeer returns the peer with the best median, of those that did the work, and haul's figure
-// divided by that peer's.
+// bestPeer returns the name of the peer with the best median among the peers that did the work, and
+// the ratio of haul's figure to that peer's figure.
 func (r *Report) bestPeer(scenario string, m record.Metric) (string, float64) {
 	sense := atMost
 	if unitOf(m).higher {
@@ -125,7 +125,8 @@ func (r *Report) bestPeer(scenario string, m record.Metric) (string, float64) {
 	return who, ratio(r.get(scenario, "haul"), r.get(scenario, who), m)
 }
 
-// limitOf returns the limit that no contender can exceed.
+// limitOf returns the limit that no contender can exceed: over a link its bound, otherwise the
+// figure of a floor.
 func (r *Report) limitOf(h headline, u unit) string {
 	if s := r.of[h.scenario]; s != nil && s.Link != "" {
 		if strings.HasSuffix(s.Link, "+loss") {
@@ -141,7 +142,7 @@ func (r *Report) limitOf(h headline, u unit) string {
 	return none
 }
 
-// provenance returns the source of the figures.
+// provenance returns a sentence that says in which runs the figures were measured.
 func (r *Report) provenance() string {
 	var from []string
 	for _, u := range r.runs {

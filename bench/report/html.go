@@ -1,7 +1,7 @@
 package report
 
 import (
-	_ "embed" // for the page
+	_ "embed" // page.html is embedded
 	"fmt"
 	"html/template"
 	"strings"
@@ -12,17 +12,17 @@ var pageText string
 
 var page = template.Must(template.New("page").Funcs(template.FuncMap{"long": long, "list": list}).Parse(pageText))
 
-// long reports whether the text of a cell should be broken into lines.
+// long reports whether the text of a cell is so long that it should be broken into lines.
 func long(cell string) bool { return len(cell) > 32 }
 
-// list joins names into a row.
+// list joins names with commas.
 func list(names []string) string { return strings.Join(names, ", ") }
 
 // pageSection is a section with its drawn plots.
 type pageSection struct {
 	Section
 	Figures []drawn
-	Folded  bool // its tables are hidden until requested
+	Folded  bool // the tables are hidden until a reader opens the section
 }
 
 type drawn struct {
@@ -30,8 +30,8 @@ type drawn struct {
 	SVG template.HTML
 }
 
-// HTML returns the whole report as one self-contained page: it needs no network, no scripts and
-// no other files. An error means that a plot cannot be drawn.
+// HTML returns the whole report as one self-contained page, which needs no network, no scripts and
+// no other files. HTML returns an error if a plot cannot be drawn.
 func (r *Report) HTML() (string, error) {
 	var sections []pageSection
 	shown, rest := split(r.Sections())
@@ -39,13 +39,13 @@ func (r *Report) HTML() (string, error) {
 		p := pageSection{Section: s}
 		for _, plot := range s.Plots {
 			if plot.draw == nil {
-				continue // nothing in it was measured
+				continue // nothing that the plot would show was measured
 			}
 			svg, err := plot.SVG()
 			if err != nil {
 				return "", err
 			}
-			// The SVG is from our own plotter, which escapes names.
+			// The SVG can be trusted: it comes from our own plotter, which escapes names.
 			p.Figures = append(p.Figures, drawn{plot, template.HTML(svg)})
 		}
 		sections = append(sections, p)

@@ -2,7 +2,7 @@ package report
 
 import "github.com/haul-project/haul/bench/suite/record"
 
-// httpSmall is the section about a small file over HTTP.
+// httpSmall returns the section about a small file over HTTP.
 func (r *Report) httpSmall() Section {
 	s := Section{
 		Name: "http-small", Title: "HTTP: a small file",

@@ -9,17 +9,17 @@ import (
 	"github.com/haul-project/haul/bench/suite/record"
 )
 
-// A Verdict is the result for a goal.
+// A Verdict says whether a goal was reached.
 type Verdict struct {
 	Goal
 	Reached Kind    // Reached, Missed or Unknown
-	Figure  float64 // the figure nearest to its limit, or furthest beyond it; NaN if nothing was measured
-	Where   string  // the scenario of that figure, and the rival
-	Why     string  // why the verdict is unknown, or the figure does not count
+	Figure  float64 // the worst figure of the scenarios; NaN if nothing was measured
+	Where   string  // scenario of that figure, and the rival
+	Why     string  // reason why the verdict is unknown, or why the figure does not count
 }
 
-// Judge returns a verdict for each goal. A goal is missed if any of its scenarios misses it, and
-// reached only when all of them were measured.
+// Judge returns a verdict for each goal. A goal is missed if the figure of any of its scenarios
+// misses it. It is reached only if all of its scenarios were measured.
 func (r *Report) Judge(goals []Goal) []Verdict {
 	var all []Verdict
 	for _, g := range goals {
@@ -61,7 +61,7 @@ func (r *Report) judge(g Goal) Verdict {
 	return v
 }
 
-// missing returns the scenarios that were not measured.
+// missing returns the names of the scenarios that were not measured.
 func (r *Report) missing(names []string) []string {
 	var some []string
 	for _, name := range names {
@@ -72,7 +72,8 @@ func (r *Report) missing(names []string) []string {
 	return some
 }
 
-// notMeasured says how many scenarios were not measured. It returns "" if all were.
+// notMeasured returns a text that says how many of a goal's scenarios were not measured: n of `of`.
+// It returns "" if all were measured.
 func notMeasured(n, of int) string {
 	switch n {
 	case 0:
@@ -83,7 +84,7 @@ func notMeasured(n, of int) string {
 	return fmt.Sprintf("not measured: %d of its %d scenarios", n, of)
 }
 
-// worse reports whether a is worse than b for a goal's sense.
+// worse reports whether the figure a is worse than b for a goal with the given sense.
 func worse(s sense, a, b float64) bool {
 	if s == atLeast {
 		return a < b
@@ -91,8 +92,8 @@ func worse(s sense, a, b float64) bool {
 	return a > b
 }
 
-// fault returns why a measured figure does not count: a contender that fails a part of the load,
-// or some of the rounds, has not served it.
+// fault returns the reason why a measured figure does not count, or "": a contender that fails a
+// part of the load, or some of the rounds, has not served the load.
 func (r *Report) fault(g Goal, name string) string {
 	c := r.get(name, g.Contender)
 	if len(c.failed) > 0 || !c.served() {
@@ -101,7 +102,8 @@ func (r *Report) fault(g Goal, name string) string {
 	return ""
 }
 
-// compare returns the figure for a goal in one scenario and the rival, or why there is no figure.
+// compare returns the figure for a goal in one scenario, and a text about the rival. If there is no
+// figure, f is NaN, and `why` is the reason.
 func (r *Report) compare(g Goal, name string) (f float64, against, why string) {
 	mine := r.get(name, g.Contender)
 	if !finite(mine.median(g.Metric)) {
@@ -151,7 +153,7 @@ func judged(a, b *cell, m record.Metric) float64 {
 	return ratio(a, b, m)
 }
 
-// againstPeers compares with the peer with which haul's ratio is worst.
+// againstPeers compares a contender with the peer for which the ratio is worst.
 func (r *Report) againstPeers(g Goal, name string, mine *cell) (float64, string, string) {
 	who, f := r.worstPeer(g, name, mine)
 	if who == "" {
@@ -160,8 +162,8 @@ func (r *Report) againstPeers(g Goal, name string, mine *cell) (float64, string,
 	return f, r.pair(g, mine, r.get(name, who), who), ""
 }
 
-// worstPeer returns the peer with which a contender's ratio is worst, of those that did the work,
-// and the ratio. It returns "" and NaN if no peer did the work.
+// worstPeer returns the name of the peer for which a contender's ratio is worst, among the peers
+// that did the work, and the ratio. If no peer did the work, it returns "" and NaN.
 func (r *Report) worstPeer(g Goal, name string, mine *cell) (string, float64) {
 	who, worst := "", math.NaN()
 	for _, peer := range r.peersOf(name, g.Contender) {
@@ -173,8 +175,8 @@ func (r *Report) worstPeer(g Goal, name string, mine *cell) (string, float64) {
 	return who, worst
 }
 
-// peersOf returns the peers in a scenario that a contender is compared with: those that did the
-// work.
+// peersOf returns the names of the peers in a scenario with which a contender is compared. These
+// peers did the work.
 func (r *Report) peersOf(scenario, contender string) []string {
 	s := r.of[scenario]
 	if s == nil {
@@ -185,8 +187,8 @@ func (r *Report) peersOf(scenario, contender string) []string {
 	})
 }
 
-// againstScenario compares the medians of a contender in two scenarios, which have no rounds in
-// common.
+// againstScenario compares the contender's median in `mine` with its median in the scenario `name`.
+// It uses no ratios of rounds, because two scenarios have no rounds in common.
 func (r *Report) againstScenario(g Goal, mine *cell, name string) (float64, string, string) {
 	other := r.get(name, g.Contender)
 	f := mine.median(g.Metric) / other.median(g.Metric)
@@ -199,8 +201,8 @@ func (r *Report) againstScenario(g Goal, mine *cell, name string) (float64, stri
 	return f, r.pair(g, mine, other, name), ""
 }
 
-// againstBest compares with the contender's best of several scenarios. The best is known only
-// when all of them were measured.
+// againstBest compares the contender's figure with its best figure in the scenarios Rival.among.
+// The best figure is known only if all of these were measured.
 func (r *Report) againstBest(g Goal, mine *cell) (float64, string, string) {
 	best, name := math.NaN(), ""
 	for _, n := range g.Rival.among {
@@ -220,7 +222,7 @@ func (r *Report) pair(g Goal, mine, other *cell, name string) string {
 	return fmt.Sprintf(": %s to %s %s of %s", u.show(mine.median(g.Metric)), u.show(other.median(g.Metric)), u.short, name)
 }
 
-// wanted formats the limit of a goal.
+// wanted returns the goal's sense and limit as a text, such as "at most 1.50 x".
 func (g Goal) wanted() string { return fmt.Sprintf("%s %s", g.Sense, g.number(g.Limit)) }
 
 func (g Goal) number(f float64) string {
@@ -235,11 +237,11 @@ func (g Goal) number(f float64) string {
 
 const verdictHead = "reached"
 
-// fewRounds is how many rounds a verdict should be based on.
+// fewRounds is the smallest number of rounds on which a verdict should be based.
 const fewRounds = 5
 
-// goalSection lists the goals. It only counts goals without any measurement, which would be most
-// of the table after a short run.
+// goalSection returns the section with the verdicts on all goals. Goals without any measurement are
+// only counted, because after a short run they would fill most of the table.
 func (r *Report) goalSection() Section {
 	t := Table{Name: "goals", Head: []string{"goal", "for", "wanted", verdictHead, "figure", "where, and why"}, Prose: true}
 	reached, missed, left := 0, 0, 0
@@ -282,7 +284,7 @@ func (r *Report) goalSection() Section {
 	return s
 }
 
-// joined joins the texts that are not empty.
+// joined joins the texts that are not empty, with semicolons.
 func joined(texts ...string) string {
 	var some []string
 	for _, t := range texts {
@@ -293,7 +295,8 @@ func joined(texts ...string) string {
 	return strings.Join(some, "; ")
 }
 
-// fewestRounds returns the smallest number of rounds behind any figure, up to fewRounds.
+// fewestRounds returns the smallest number of rounds from which any figure was computed, but at
+// most fewRounds.
 func (r *Report) fewestRounds() int {
 	fewest := fewRounds
 	for _, s := range r.of {

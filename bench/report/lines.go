@@ -19,11 +19,12 @@ type curve struct {
 	points plotter.XYs
 }
 
-// wide is the ratio of the largest to the smallest figure from which an axis is logarithmic,
-// because small figures would be indistinguishable on a linear one.
+// wide is the ratio of the largest to the smallest figure above which an axis is logarithmic. On a
+// linear axis, small figures could then not be distinguished.
 const wide = 12
 
-// linePlot draws curves over a logarithmic x axis with a tick for each x.
+// linePlot returns a plot of curves over a logarithmic x axis, with a tick for each x value of a
+// point.
 func linePlot(title, x, y string, curves []curve) Plot {
 	p := Plot{Title: title}
 	for _, c := range curves {
@@ -32,7 +33,7 @@ func linePlot(title, x, y string, curves []curve) Plot {
 		}
 	}
 	if !spans(curves) {
-		return p // a table shows it too
+		return p // no plot is needed for one x value, because a table shows the figures too
 	}
 	p.draw = func() (*plot.Plot, error) {
 		drawn := newPlot(x, y)
@@ -90,8 +91,8 @@ func (c curve) addTo(p *plot.Plot) error {
 	return nil
 }
 
-// scale sets the axes. A logarithmic one must not reach zero, even if all points are at the same
-// place.
+// scale sets the range and the ticks of both axes. A logarithmic axis must not reach zero, even if
+// all points are at the same place.
 func scale(p *plot.Plot, curves []curve) {
 	var ticks []plot.Tick
 	seen := make(map[float64]bool)
@@ -117,7 +118,7 @@ func scale(p *plot.Plot, curves []curve) {
 	}
 }
 
-// decades returns ticks at 1, 2 and 5 times the powers of ten in a range.
+// decades returns ticks at 1, 2 and 5 times the powers of ten, in the range from `from` to `to`.
 func decades(from, to float64) []plot.Tick {
 	var ticks []plot.Tick
 	for power := -9; power <= 12; power++ {
@@ -139,7 +140,7 @@ func plain(f float64) string {
 }
 
 // byConcurrency draws the server's cost of a packet over the number of concurrent transfers. Of
-// several sizes with the same number, it uses the largest.
+// several scenarios with the same number of transfers, it uses the one with the largest files.
 func (r *Report) byConcurrency(title, group string) Plot {
 	largest := make(map[int]*scenario)
 	var order []int
@@ -164,7 +165,7 @@ func (r *Report) byConcurrency(title, group string) Plot {
 	return linePlot(title, "transfers at the same time", "us of server CPU a packet", curves)
 }
 
-// byWindowsize draws throughput over windowsize: plain scenarios, the same with loss, the bound,
+// byWindowsize draws throughput over windowsize: in the scenarios without and with loss, the bound,
 // and haul without any tuning.
 func (r *Report) byWindowsize(title string, plain, lossy []*scenario) Plot {
 	x := func(s *scenario) float64 { return float64(s.Window) }
@@ -186,7 +187,8 @@ func (r *Report) byWindowsize(title string, plain, lossy []*scenario) Plot {
 	return linePlot(title, "windowsize", "MB/s", curves)
 }
 
-// untuned returns haul's rate without any flag, across all windowsizes.
+// untuned returns a level line at haul's rate without any flags, from the first to the last
+// windowsize.
 func (r *Report) untuned(windows []*scenario) curve {
 	first, last := windows[0], windows[len(windows)-1]
 	c := curve{name: "haul, nothing tuned", style: draw.LineStyle{Color: ours, Width: 1.2, Dashes: []vg.Length{2, 4}}}
@@ -197,7 +199,7 @@ func (r *Report) untuned(windows []*scenario) curve {
 	return c
 }
 
-// boundOf returns the bound at each windowsize, from the cells that have it.
+// boundOf returns the bound at each windowsize, from the first cell that has a bound.
 func boundOf(windows []*scenario) plotter.XYs {
 	var at plotter.XYs
 	for _, s := range windows {
@@ -213,7 +215,8 @@ func boundOf(windows []*scenario) plotter.XYs {
 
 func xy(x, y float64) plotter.XY { return plotter.XY{X: x, Y: y} }
 
-// points returns a contender's medians, without those that a logarithmic axis cannot show.
+// points returns the medians of the contender `who` as points. It leaves out medians that a
+// logarithmic axis cannot show.
 func points(at []*scenario, who string, m record.Metric, x func(*scenario) float64) plotter.XYs {
 	var all plotter.XYs
 	for _, s := range at {

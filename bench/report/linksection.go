@@ -9,7 +9,7 @@ import (
 	"github.com/haul-project/haul/bench/suite/record"
 )
 
-// linkSection is the section about a link: a table with a row for each windowsize.
+// linkSection returns the section about a link, which has a table with a row for each windowsize.
 func (r *Report) linkSection(link string) Section {
 	group := "links-" + link
 	s := Section{
@@ -39,8 +39,8 @@ func (r *Report) linkSection(link string) Section {
 	return s
 }
 
-// rowsOf returns the parts of the scenarios' names after the link: the windowsizes in order, and
-// then "untuned".
+// rowsOf returns the suffixes of the scenarios' names after the group, one for each row: "-w1" and
+// so on in the order of the windowsizes, and then "-untuned".
 func rowsOf(group string, plain, lossy []*scenario) []string {
 	var last bool
 	windows := make(map[int]bool)
@@ -86,7 +86,8 @@ func (r *Report) linkRow(t *Table, n *notes, group, row string, who []string) {
 	}
 }
 
-// linkCell leaves peers out in the row of haul's defaults, because they have nothing comparable.
+// linkCell returns the text of a cell. In the row of haul without any tuning, the cells of peers
+// stay empty, because peers have nothing comparable.
 func (r *Report) linkCell(n *notes, scenario, who string, m record.Metric) string {
 	if s := r.of[scenario]; s != nil && s.Untuned && s.of[who] == nil {
 		return none

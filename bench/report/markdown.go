@@ -36,8 +36,8 @@ func split(all []Section) (shown []Section, rest string) {
 	return shown, fmt.Sprintf("Nothing was measured of %s: %s.", count(len(titles), "part"), strings.Join(titles, ", "))
 }
 
-// block formats a section for a document. Nothing else in the document lists the missing
-// scenarios.
+// block formats a section as a block of a document. It lists the missing scenarios, because nothing
+// else in the document does.
 func (s Section) block() string {
 	if len(s.Missing) == 0 {
 		return s.markdown()
@@ -45,7 +45,7 @@ func (s Section) block() string {
 	return s.markdown() + fmt.Sprintf("\n%s: %s.\n", s.Lacks(), text(strings.Join(s.Missing, ", ")))
 }
 
-// Lacks returns a text with the number of missing scenarios.
+// Lacks returns a text that says how many scenarios are missing.
 func (s Section) Lacks() string { return count(len(s.Missing), "scenario") + " not measured" }
 
 // markdown formats a section without its title.
@@ -82,7 +82,7 @@ func (t Table) markdown() string {
 	return b.String()
 }
 
-// rule returns the line below the head, which aligns figures to the right.
+// rule returns the line below the head of a table in Markdown, which aligns figures to the right.
 func (t Table) rule() string {
 	var columns []string
 	for i := range t.Head {
@@ -108,6 +108,6 @@ var escaper = strings.NewReplacer(
 	"<", "&lt;", ">", "&gt;", "&", "&amp;", "\n", " ", "\r", " ",
 )
 
-// text escapes a text for Markdown. Results contain the output of failed servers, which can be
-// anything.
+// text escapes a text for Markdown. That is necessary because results contain the output of failed
+// servers, which can be anything.
 func text(s string) string { return escaper.Replace(s) }

@@ -12,7 +12,7 @@ import (
 	"gonum.org/v1/plot/vg/vgsvg"
 )
 
-// A Plot is a picture of figures that are also in a table.
+// A Plot is a picture of figures. The same figures are also in a table.
 type Plot struct {
 	Title  string
 	Legend []Stroke // empty if the plot itself contains the names
@@ -23,20 +23,20 @@ type Plot struct {
 // A Stroke is the line style of a contender.
 type Stroke struct {
 	Name   string
-	Color  string // "#0050b3"
-	Dashes string // lengths in points: "6 3"; empty means a solid line
+	Color  string // in the form "#0050b3"
+	Dashes string // lengths of dashes and gaps in points, such as "6 3"; empty means a solid line
 	Width  float64
 }
 
-// Size of plots in points; a page scales them to its width.
+// These are the sizes of a plot, in points. A page scales plots to its width.
 const (
 	plotWidth  vg.Length = 560
 	plotHeight vg.Length = 300
-	edge       vg.Length = 14 // on the right, for the label of the last tick
+	edge       vg.Length = 14 // margin on the right, for the label of the last tick
 )
 
-// SVG returns the plot as an element for an HTML page. It refers to nothing else, and has no ids
-// that could collide with others.
+// SVG returns the plot as an element for an HTML page. The element refers to nothing outside
+// itself, and contains no ids that could collide with others.
 func (p Plot) SVG() (string, error) {
 	drawn, err := p.draw()
 	if err != nil {
@@ -55,8 +55,8 @@ func (p Plot) SVG() (string, error) {
 	return inlined(b.String(), p.Title), nil
 }
 
-// inlined makes an element of an SVG document: it removes what only a file needs, and adds a name
-// for readers who cannot see the picture.
+// inlined converts an SVG document to an element of a page: it removes the parts that only a file
+// needs, and adds a name for readers who cannot see the picture.
 func inlined(svg, title string) string {
 	_, rest, _ := strings.Cut(svg, "<svg ")
 	_, body, _ := strings.Cut(rest, ">")
@@ -91,7 +91,7 @@ var (
 	gray  = color.RGBA{0x66, 0x66, 0x66, 0xff}
 )
 
-// palette has the colors of peers. They are distinct from each other for readers who confuse red
+// palette holds the colors of peers. They are distinct from each other for readers who confuse red
 // and green, and dark enough for thin lines on white.
 var palette = []color.RGBA{
 	{0xd5, 0x5e, 0x00, 0xff}, {0x00, 0x9e, 0x73, 0xff}, {0xb8, 0x4d, 0x8a, 0xff}, {0xc2, 0x8a, 0x00, 0xff},
@@ -104,11 +104,12 @@ var (
 	broken = []vg.Length{8, 3, 2, 3}
 )
 
-// floorDashes are the line styles of the floors; their variants have solid lines.
+// floorDashes holds the dashes of the floors' lines. Floors that are not in it have solid lines.
 var floorDashes = map[string][]vg.Length{"floor-64": dashed, "floor-1": dotted, "floor-epoll": broken, "floor-tcp": dashed, "floor-tcp DEFER_ACCEPT": dotted}
 
-// pen returns the line style of a contender, which is the same in all plots of a report. A family
-// of servers has a color, and its variants have different dashes.
+// pen returns the line style of a contender, which is the same in all plots of a report. All
+// servers of a family, such as "dnsmasq" and "dnsmasq single-port", have the same color, and differ
+// in their dashes.
 func (r *Report) pen(name string) draw.LineStyle {
 	s := draw.LineStyle{Color: gray, Width: 1.6}
 	family, variant, _ := strings.Cut(name, " ")

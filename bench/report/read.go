@@ -13,8 +13,8 @@ import (
 	"github.com/haul-project/haul/bench/suite/record"
 )
 
-// maxLine bounds the length of a line in bytes, and so the memory for a file that is not a
-// results file.
+// maxLine is the largest length of a line in bytes. It bounds the memory that a file needs that is
+// not a results file.
 const maxLine = 1 << 20
 
 // Load reads results files, as "bench run" appends to them. It ignores lines of other formats and
@@ -51,12 +51,13 @@ func readFile(path string) (lines []record.Line, others int, err error) {
 	return read(f)
 }
 
-// read is more tolerant than record.Read, which refuses a file because of one old line. A file
-// that several versions appended to still gives a useful report.
+// read returns the lines of the current format, and the number of others. It is more tolerant than
+// record.Read, which refuses a file because of one old line: a file to which several versions
+// appended still gives a useful report.
 func read(from io.Reader) (lines []record.Line, others int, err error) {
 	s := bufio.NewScanner(from)
 	s.Buffer(nil, maxLine)
-	var broken error // an error only if another line follows
+	var broken error // error in a line; ignored if that is the last line, because a killed run may have left it incomplete
 	for n := 1; s.Scan(); n++ {
 		if broken != nil {
 			return nil, 0, broken
@@ -86,8 +87,8 @@ func read(from io.Reader) (lines []record.Line, others int, err error) {
 	return lines, others, s.Err()
 }
 
-// renamed maps the old names of groups to the new ones. They also begin the names of their
-// scenarios.
+// renamed maps old names of groups to their new names. The names of a group's scenarios begin with
+// the name of the group.
 var renamed = map[string]string{"sftp-doc3": "sftp-doc5"}
 
 func rename(s *record.Scenario) {

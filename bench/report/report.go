@@ -21,13 +21,13 @@ import (
 	"github.com/haul-project/haul/bench/suite/record"
 )
 
-// A Report is the arranged content of results files.
+// A Report holds the content of results files, arranged by scenarios and contenders.
 type Report struct {
-	files   []string // base names
-	remarks []string // what a reader must know about the files
-	runs    []run    // oldest first
+	files   []string // names of the results files, without directories
+	remarks []string // remarks about the files, for readers of the report
+	runs    []run    // the runs that have figures in the report, oldest first
 	absent  []absence
-	order   []string // scenarios in the order in which they first appeared
+	order   []string // names of the scenarios, in the order in which they were first measured
 	of      map[string]*scenario
 }
 
@@ -35,33 +35,34 @@ type Report struct {
 type run struct {
 	record.Environment
 	began     string
-	rounds    int // most rounds of a contender
-	scenarios int // with figures from this run
+	rounds    int // largest number of rounds of a contender
+	scenarios int // number of scenarios whose figures are from this run
 	versions  map[string]record.Contender
 }
 
-// An absence is a contender that was absent from a run.
+// An absence names a contender that was absent from a run, and the reason.
 type absence struct{ name, why string }
 
-// A scenario has its contenders, all from the same run.
+// A scenario holds the cells of its contenders by name. All of them are from the same run.
 type scenario struct {
 	record.Scenario
-	began string // start of the run
+	began string // when that run began
 	of    map[string]*cell
 }
 
-// A cell has the results of one contender in one scenario.
+// A cell holds the results of one contender in one scenario.
 type cell struct {
 	record.Contender
-	rounds   map[int]map[record.Metric]float64 // successful rounds
-	series   map[int][]float64                 // of the rounds that have one
-	failed   map[int]string                    // failed rounds, with the reason
-	absent   string                            // why there was no round
-	warnings []string                          // each once
+	rounds   map[int]map[record.Metric]float64 // figures of the successful rounds, by round
+	series   map[int][]float64                 // series of the successful rounds, by round; nil if a round has none
+	failed   map[int]string                    // errors of the failed rounds, by round
+	absent   string                            // reason why there was no round; may be empty
+	warnings []string                          // warnings of all rounds, without repeats
 }
 
-// arrange sorts lines into scenarios. A scenario's figures are from the latest run that has it:
-// contenders took turns within a run, and figures of different runs are not comparable.
+// arrange sorts lines into scenarios. The figures of a scenario are from the latest run with this
+// scenario. Figures of different runs are not comparable, because only within a run did the
+// contenders take turns.
 func (r *Report) arrange(lines []record.Line) {
 	r.of = make(map[string]*scenario)
 	for _, l := range lines {
@@ -88,8 +89,8 @@ func (r *Report) arrange(lines []record.Line) {
 }
 
 // inOrder returns the names of the scenarios in the order in which they were first measured,
-// followed by those that never were. Lines about contenders that are not tried come first in a
-// run, and say nothing about the order.
+// followed by the scenarios that were never measured. Lines about contenders that are not tried do
+// not count, because they come first in a run and say nothing about the order.
 func inOrder(lines []record.Line) []string {
 	var names []string
 	for _, measured := range []bool{true, false} {
@@ -110,7 +111,7 @@ func (r *Report) runOf(began string) *run {
 	return &r.runs[i]
 }
 
-// protocols has the names of the protocols other than TFTP.
+// protocols holds the names, for people, of the protocols other than TFTP.
 var protocols = map[string]string{record.SFTP: "SFTP", record.TCP: "TCP"}
 
 func (r *Report) addRun(l record.Line) {
@@ -121,11 +122,11 @@ func (r *Report) addRun(l record.Line) {
 	}
 	u.rounds = max(u.rounds, l.Round+1)
 	if c := l.Contender; l.Round >= 0 {
-		if c.Client != "" && c.Server == "" { // the client's name is not a part of the server's version
+		if c.Client != "" && c.Server == "" { // the client does not belong to the version of a server
 			c.Client = ""
 		}
 		name := nameOf(c)
-		if of := protocols[l.Scenario.Protocol]; of != "" && name == "haul" { // a TFTP server has that name too
+		if of := protocols[l.Scenario.Protocol]; of != "" && name == "haul" { // because a TFTP server has the name haul too
 			name += " (" + of + ")"
 		}
 		if known, ok := u.versions[name]; !ok || known.Note == "" {
@@ -159,8 +160,8 @@ func (s *scenario) add(l record.Line) {
 		}
 		return
 	}
-	// If a run was made in parts, a round that was cut off appears twice. All contenders took
-	// part in the second one.
+	// If a run was made in parts, a round that was cut off appears twice. The second one counts,
+	// because all contenders took part in it.
 	c.absent = ""
 	delete(c.rounds, l.Round)
 	delete(c.failed, l.Round)
@@ -171,7 +172,8 @@ func (s *scenario) add(l record.Line) {
 	}
 }
 
-// nameOf returns the name of a contender in a table.
+// nameOf returns the name of a contender for tables: for a client, it includes a server other than
+// haul.
 func nameOf(c record.Contender) string {
 	if c.Server == "" || c.Server == "haul" {
 		return c.Name
@@ -179,7 +181,7 @@ func nameOf(c record.Contender) string {
 	return c.Name + " from " + c.Server
 }
 
-// get returns a contender's cell in a scenario, or nil.
+// get returns a contender's cell in a scenario, or nil if there are no results.
 func (r *Report) get(scenario, contender string) *cell {
 	if s := r.of[scenario]; s != nil {
 		return s.of[contender]
@@ -198,8 +200,8 @@ func (r *Report) group(name string) []*scenario {
 	return all
 }
 
-// contenders returns the participants of any of the scenarios: haul first, then its peers, then
-// the floors.
+// contenders returns the names of the contenders in any of the scenarios: haul first, then the
+// peers, then the floors.
 func contenders(all ...*scenario) []string {
 	var names []string
 	for _, s := range all {
@@ -229,8 +231,8 @@ func isHaul(name string) bool {
 	return name == "haul" || strings.HasPrefix(name, "haul ") || strings.HasPrefix(name, "haul,")
 }
 
-// twoSided reports whether an SFTP client has a server of its own kind. It is not compared with
-// clients of a stock server.
+// twoSided reports whether a contender is an SFTP client with a server of its own kind. Such a
+// contender is not compared with clients of a stock server.
 func twoSided(name string) bool { return strings.Contains(name, " to ") }
 
 func isFloor(name string) bool { return strings.HasPrefix(name, "floor-") }

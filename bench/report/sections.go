@@ -27,7 +27,8 @@ func (r *Report) Sections() []Section {
 	return append(all, r.others(all)...)
 }
 
-// threeFiles is the section about three simultaneous files, with haul's client and a stock one.
+// threeFiles returns the section about three simultaneous files, with haul's client and with a
+// stock client.
 func (r *Report) threeFiles() Section {
 	s := Section{
 		Name: "doc1", Title: "Three files at once",
@@ -52,7 +53,8 @@ func (r *Report) threeFiles() Section {
 	return s
 }
 
-// title returns the title of the first scenario that was measured.
+// title returns the title of the first of the named scenarios that was measured. If no named
+// scenario was measured, it returns the names.
 func (r *Report) title(names ...string) string {
 	for _, n := range names {
 		if s := r.of[n]; s != nil {
@@ -62,7 +64,8 @@ func (r *Report) title(names ...string) string {
 	return strings.Join(names, ", ")
 }
 
-// load returns the name of a scenario with many files, for the head of a column.
+// load returns the load of a scenario with many files as a text for the head of a column, such as
+// "100 x 1 MB".
 func load(s *scenario) string {
 	return fmt.Sprintf("%s x %s", whole(float64(s.Concurrency)), bytesOf(s.Size))
 }
@@ -74,7 +77,8 @@ func bytesOf(n int64) string {
 	return strconv.FormatFloat(float64(n)/1e3, 'f', -1, 64) + " kB"
 }
 
-// many is a section with one table for each metric, since no table has room for all.
+// many returns a section about a group with one table for each metric, because one table has no
+// room for all metrics.
 func (r *Report) many(group, title string) Section {
 	s := Section{
 		Name: group, Title: title,
@@ -92,13 +96,13 @@ func (r *Report) many(group, title string) Section {
 	return s
 }
 
-// A part is a table with one metric.
+// A part describes a table with one metric.
 type part struct {
 	name, caption string
 	metric        record.Metric
 }
 
-// matrix makes a table for each part, with contenders in rows and the scenarios of a group in
+// matrix returns a table for each part, with contenders in rows and the scenarios of a group in
 // columns.
 func (r *Report) matrix(group string, parts []part) []Table {
 	var all []Table
@@ -118,7 +122,7 @@ func (r *Report) matrix(group string, parts []part) []Table {
 	return all
 }
 
-// goAndC is the section about the cost of Go compared with C.
+// goAndC returns the section about the cost of Go compared with C.
 func (r *Report) goAndC() Section {
 	s := Section{
 		Name: "go-vs-c", Title: "Go against C",
@@ -135,7 +139,7 @@ func (r *Report) goAndC() Section {
 	return s
 }
 
-// loops is the section about one event loop compared with two.
+// loops returns the section about one event loop compared with two.
 func (r *Report) loops() Section {
 	return Section{
 		Name: "loops", Title: "One loop and two",
@@ -148,7 +152,7 @@ func (r *Report) loops() Section {
 	}
 }
 
-// windows is the section about one large file at a time.
+// windows returns the section about one large file at a time.
 func (r *Report) windows() Section {
 	s := Section{Name: "window", Title: "One file in windows", Intro: "Servers that know windowsize, over loopback, one file at a time."}
 	for _, sc := range r.group("window") {
@@ -165,7 +169,7 @@ func (r *Report) windows() Section {
 	return s
 }
 
-// windowSizes is a section with a row for each windowsize.
+// windowSizes returns a section with a row for each windowsize.
 func (r *Report) windowSizes() Section {
 	s := Section{Name: "windowsize", Title: "Windowsize 1 to 128", Intro: "One download over loopback, blksize 1468."}
 	scenarios := byWindow(r.group("windowsize"))
@@ -192,14 +196,15 @@ func (r *Report) windowSizes() Section {
 	return s
 }
 
-// byWindow sorts scenarios by windowsize, and leaves out those without one.
+// byWindow returns the scenarios that have a windowsize, sorted by it.
 func byWindow(all []*scenario) []*scenario {
 	some := slices.DeleteFunc(all, func(s *scenario) bool { return s.Window == 0 })
 	slices.SortStableFunc(some, func(a, b *scenario) int { return a.Window - b.Window })
 	return some
 }
 
-// emulator is the section about how far measurements over a link can be trusted.
+// emulator returns the section that shows how far measurements over an emulated link can be
+// trusted.
 func (r *Report) emulator() Section {
 	s := Section{
 		Name: "emulator", Title: "The emulated links",
@@ -245,7 +250,7 @@ func (r *Report) losses() Section {
 	return s
 }
 
-// clients is the section about stock clients with haul's server.
+// clients returns the section about stock clients with haul's server.
 func (r *Report) clients() Section {
 	s := Section{Name: "clients", Title: "Stock clients over a link"}
 	for _, sc := range r.group("clients") {
@@ -258,7 +263,7 @@ func (r *Report) clients() Section {
 	return s
 }
 
-// besides is the section about delays of small downloads.
+// besides returns the section about delays of small downloads while the server does other work.
 func (r *Report) besides() Section {
 	s := Section{
 		Name: "beside", Title: "Beside something else",
@@ -290,7 +295,8 @@ func (r *Report) besides() Section {
 	return s
 }
 
-// disturbanceOf returns the last part of a title: the other work of the server.
+// disturbanceOf returns the last part of a scenario's title, which names the other work of the
+// server.
 func disturbanceOf(s *scenario) string {
 	_, after, found := strings.Cut(s.Title, ", beside ")
 	if !found {
@@ -299,8 +305,8 @@ func disturbanceOf(s *scenario) string {
 	return after
 }
 
-// others lists the scenarios of groups that no other section contains, so that none is hidden if
-// the report is older than the suite.
+// others returns sections for the groups of scenarios that are in no other section, so that no
+// scenario is hidden if the report is older than the suite.
 func (r *Report) others(listed []Section) []Section {
 	known := slices.Clone(sftpGroups)
 	for _, s := range listed {

@@ -12,7 +12,7 @@ import (
 	"github.com/haul-project/haul/bench/suite/record"
 )
 
-// sftpGroups are the groups in the sections of this file.
+// sftpGroups lists the groups of scenarios in the sections of this file.
 var sftpGroups = []string{
 	"sftp-get", "sftp-put", "sftp-get-ramp", "sftp-put-ramp", "sftp-tiny",
 	"sftp-read", "sftp-write", "sftp-tree-get", "sftp-tree-put", "sftp-slow", "sftp-doc5", "sftp-doc5-server",
@@ -26,7 +26,8 @@ func (r *Report) sftp() []Section {
 	}
 }
 
-// distance returns the text for a scenario's link in the head of a column.
+// distance returns a text about a scenario's link for the head of a column, such as "20 ms" or
+// "loopback".
 func distance(s *scenario) string {
 	switch {
 	case s.Link == "":
@@ -37,14 +38,15 @@ func distance(s *scenario) string {
 	return s.Link
 }
 
-// byDistance returns the scenarios of a group, nearest first.
+// byDistance returns the scenarios of a group, sorted by round trip.
 func (r *Report) byDistance(group string) []*scenario {
 	all := r.group(group)
 	slices.SortStableFunc(all, func(a, b *scenario) int { return cmp.Compare(a.RoundTrip, b.RoundTrip) })
 	return all
 }
 
-// sftpFiles is a section with contenders in rows and distances in columns.
+// sftpFiles returns a section about large files, with contenders in rows and round trips in
+// columns.
 func (r *Report) sftpFiles(group, title string) Section {
 	s := Section{
 		Name: group, Title: title,
@@ -77,9 +79,9 @@ func (r *Report) sftpFiles(group, title string) Section {
 	return s
 }
 
-// distances makes a table of a metric with a column for each scenario. If versus is set, each has
-// a second column with haul's ratio to the row's contender, and the last row is the ratio to the
-// best peer.
+// distances returns a table of the metric m with a column for each scenario. If versus is set, each
+// scenario has a second column with the ratio of haul's figure to that of the row's contender, and
+// the last row shows the ratio to the best peer.
 func (r *Report) distances(t Table, scenarios []*scenario, m record.Metric, versus bool) Table {
 	var columns []column
 	for _, s := range scenarios {
@@ -101,12 +103,12 @@ func (r *Report) distances(t Table, scenarios []*scenario, m record.Metric, vers
 	return t
 }
 
-// boundRow returns the model's bound for each scenario.
+// boundRow returns a row with the model's bound of the rate for each scenario, in MB/s.
 func (r *Report) boundRow(scenarios []*scenario) Row {
 	cells := []string{"bound"}
 	for _, s := range scenarios {
 		if s.RoundTrip == 0 {
-			cells = append(cells, none) // over loopback, the speed of the processors is measured
+			cells = append(cells, none) // over loopback, the rate shows only the speed of the processors
 			continue
 		}
 		cells = append(cells, figure(float64(s.Size)/1e6/r.sftpBound(s).Seconds()))
@@ -114,8 +116,8 @@ func (r *Report) boundRow(scenarios []*scenario) Row {
 	return Row{Cells: cells, Kind: Floor}
 }
 
-// sftpBound returns the minimum time of a scenario's file by the model. The rate of the
-// processors is haul's rate over loopback, if that was measured.
+// sftpBound returns the minimum time to move a scenario's file, according to the model. The model
+// uses haul's rate over loopback as the rate of the processors, if that was measured.
 func (r *Report) sftpBound(s *scenario) time.Duration {
 	m := newSFTPModel(time.Duration(s.RoundTrip * float64(time.Millisecond)))
 	near := "sftp-get-rtt0"
@@ -128,10 +130,10 @@ func (r *Report) sftpBound(s *scenario) time.Duration {
 	return m.bound(s.Size)
 }
 
-// rampRows are the steps of a ramp in the table, counted from 0.
+// rampRows lists the steps of a series that the table shows, counted from 0.
 var rampRows = []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 14, 19, 24, 29}
 
-// sftpRamps is the section about the speed in the first seconds.
+// sftpRamps returns the section about the speed in the first seconds.
 func (r *Report) sftpRamps() Section {
 	s := Section{
 		Name: "sftp-ramp", Title: "SFTP: the first three seconds",
@@ -156,8 +158,8 @@ func (r *Report) sftpRamps() Section {
 	return s
 }
 
-// step returns the median of a step in the series of the rounds. A series that has ended counts
-// as 0.
+// step returns the median of element i of the rounds' series. If a series is shorter, its element
+// counts as 0, because the transfer was over.
 func (c *cell) step(i int) float64 {
 	var all []float64
 	for round := range c.rounds {
@@ -170,7 +172,8 @@ func (c *cell) step(i int) float64 {
 	return Median(all)
 }
 
-// sftpTiny is the section that counts round trips.
+// sftpTiny returns the section about a file of one byte, which shows how many round trips a client
+// needs.
 func (r *Report) sftpTiny() Section {
 	s := Section{
 		Name: "sftp-tiny", Title: "SFTP: a file of one byte",
@@ -196,7 +199,8 @@ func (r *Report) sftpTiny() Section {
 	return s
 }
 
-// sftpBuffers is a section with a table for each distance and direction, with buffers in rows.
+// sftpBuffers returns a section with a table for each round trip and direction, with sizes of
+// buffers in rows.
 func (r *Report) sftpBuffers() Section {
 	s := Section{
 		Name: "sftp-buffers", Title: "SFTP: small buffers",
@@ -248,13 +252,15 @@ func (r *Report) buffers(t Table, scenarios []*scenario) Table {
 	return t
 }
 
-// byBufferSize sorts scenarios by buffer. Scenarios without a buffer come last.
+// byBufferSize compares scenarios by the size of their buffer. Scenarios without a buffer come
+// last.
 func byBufferSize(a, b *scenario) int {
 	rank := func(s *scenario) int { return cmp.Or(s.Buffer, math.MaxInt) }
 	return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.Name, b.Name))
 }
 
-// bufferName returns the text for a scenario's row.
+// bufferName returns the name of a scenario's row: the size of the buffer, or how the file is moved
+// without one.
 func bufferName(s *scenario) string {
 	switch {
 	case s.Buffer > 0:
@@ -273,7 +279,7 @@ func binaryBytes(n int) string {
 	return fmt.Sprintf("%d KiB", n>>10)
 }
 
-// sftpTrees is the section about many small files.
+// sftpTrees returns the section about many small files.
 func (r *Report) sftpTrees() Section {
 	s := Section{
 		Name: "sftp-tree", Title: "SFTP: many small files",
@@ -290,7 +296,7 @@ func (r *Report) sftpTrees() Section {
 	return s
 }
 
-// sftpSlow is the section about a server with little CPU.
+// sftpSlow returns the section about a server with little CPU.
 func (r *Report) sftpSlow() Section {
 	s := Section{
 		Name: "sftp-slow", Title: "SFTP: a server with little CPU",
@@ -309,7 +315,7 @@ func (r *Report) sftpSlow() Section {
 	return s
 }
 
-// nagle is the section about TCP_NODELAY and overlapping requests.
+// nagle returns the section about TCP_NODELAY and overlapping requests.
 func (r *Report) nagle() Section {
 	s := Section{
 		Name: "sftp-doc5", Title: "SFTP: TCP_NODELAY, and requests that overlap",
@@ -334,7 +340,7 @@ func (r *Report) nagle() Section {
 	return s
 }
 
-// ramp draws the steps of a scenario's series.
+// ramp draws the series of a scenario: the MB of each step.
 func (r *Report) ramp(title string, s *scenario) Plot {
 	var curves []curve
 	for _, who := range contenders(s) {

@@ -6,12 +6,12 @@ import "time"
 // at once and only TCP and the processors limit them.
 type sftpModel struct {
 	Trip       time.Duration // round trip
-	LoginTrips float64       // round trips before the first byte of data can be sent
+	LoginTrips float64       // number of round trips before the first byte of data can be sent
 	Start      time.Duration // total processor time of the programs' start and the logins
-	Conns      int           // connections, at least 1
-	Window     int64         // bytes of TCP's first flight: ten segments (RFC 6928)
-	MaxWindow  int64         // most bytes that one connection moves in a round trip; Window doubles up to that
-	Rate       float64       // bytes a second that the processors of both ends move, encrypted
+	Conns      int           // number of connections, at least 1
+	Window     int64         // bytes that TCP sends in the first round trip: ten segments (RFC 6928)
+	MaxWindow  int64         // largest number of bytes that one connection moves in a round trip; Window doubles up to this
+	Rate       float64       // rate at which the processors of both ends can encrypt and move data, in bytes a second
 }
 
 // newSFTPModel returns the model for haul and a stock sshd over a path with the given round trip:
@@ -25,7 +25,7 @@ func newSFTPModel(trip time.Duration) sftpModel {
 	}
 }
 
-// bound returns the minimum time for a file of size bytes.
+// bound returns the minimum time for a file of `size` bytes.
 func (m sftpModel) bound(size int64) time.Duration {
 	took := m.Start.Seconds() + m.LoginTrips*m.Trip.Seconds()
 	left, window, most := float64(max(size, 0)), float64(m.Window), float64(m.MaxWindow)

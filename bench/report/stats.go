@@ -5,16 +5,16 @@ import (
 	"slices"
 )
 
-// A Spread has the median of several rounds, and their range around it. All of it is NaN if N is
-// 0.
+// A Spread holds the median and the range of the values of several rounds. If N is 0, all other
+// fields are NaN.
 type Spread struct {
 	Median   float64
 	Min, Max float64
-	Q1, Q3   float64 // the middle half of the rounds is between these
-	N        int     // rounds
+	Q1, Q3   float64 // quartiles: the middle half of the values lies between them
+	N        int     // number of values
 }
 
-// SpreadOf returns the spread of the finite values.
+// SpreadOf returns the spread of the values. It ignores values that are not finite.
 func SpreadOf(values []float64) Spread {
 	v := slices.DeleteFunc(slices.Clone(values), func(f float64) bool { return !finite(f) })
 	slices.Sort(v)
@@ -28,7 +28,8 @@ func SpreadOf(values []float64) Spread {
 // finite.
 func Median(values []float64) float64 { return SpreadOf(values).Median }
 
-// quantile interpolates between the two nearest of the sorted values.
+// quantile returns the quantile q, 0 to 1, of sorted values. It interpolates between the two
+// nearest values.
 func quantile(sorted []float64, q float64) float64 {
 	if len(sorted) == 0 {
 		return math.NaN()

@@ -23,12 +23,13 @@ func (r *Report) Summary() string {
 	return t.markdown() + "\n" + r.days() + "\n"
 }
 
-// summary returns the headlines for README, of those that were measured.
+// summary returns the rows for README whose scenarios were measured.
 func (r *Report) summary() []headline {
 	return slices.DeleteFunc(r.headlines(), func(h headline) bool { return h.readme == "" || r.of[h.scenario] == nil })
 }
 
-// days says when the figures were measured, and how small the machine is.
+// days returns a sentence that says when the figures were measured, and how many cores the machine
+// has.
 func (r *Report) days() string {
 	if len(r.runs) == 0 {
 		return "Nothing was measured."
@@ -41,12 +42,12 @@ func (r *Report) days() string {
 	return fmt.Sprintf("Medians on %s, %s.", count(last.Cores, "core"), when)
 }
 
-// Sizes of the chart, in pixels.
+// These are sizes in the chart, in pixels.
 const (
 	chartWidth  = 720
 	chartRow    = 60
-	chartBars   = 14  // from the top of a row to its first bar, and the height of a bar with its gap
-	chartFigure = 190 // for a bar's figure on its right
+	chartBars   = 14  // distance from the top of a row to its first bar; also the height of a bar with its gap
+	chartFigure = 190 // width of the space for the figure to the right of a bar
 )
 
 // chartStyle adapts the chart to the reader's choice of a light or a dark page.
@@ -56,8 +57,8 @@ text{font:12px system-ui,sans-serif;fill:#1f2328}.who{fill:#59636e}.haul{fill:#0
 </style>
 `
 
-// Chart returns the rows of Summary as an SVG document, with a bar of haul's and one of the best
-// peer's for each load.
+// Chart returns the rows of Summary as an SVG document, with a bar for haul and a bar for the best
+// peer in each row.
 func (r *Report) Chart() string {
 	rows := r.summary()
 	var b strings.Builder
@@ -71,7 +72,7 @@ func (r *Report) Chart() string {
 	return b.String()
 }
 
-// A chartBar is one of the two bars of a row.
+// A chartBar is one of the two bars of a row: the bar of haul, or the bar of the best peer.
 type chartBar struct {
 	class, who string
 	figure     float64

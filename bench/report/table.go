@@ -10,24 +10,24 @@ import (
 
 // A Section is a group of tables and plots.
 type Section struct {
-	Name   string // name in the marker that docs use: "many"
+	Name   string // name by which documents refer to the section in a marker, such as "many"
 	Title  string
 	Intro  string
 	Tables []Table
 	Plots  []Plot
 
-	// Missing lists scenarios of the section that were not measured. A report in Markdown counts
-	// them; where there is room, they are named.
+	// Missing lists scenarios of the section that were not measured. A report in Markdown only
+	// counts them; a page and a document list their names.
 	Missing []string
 }
 
-// A Table has a row for each contender, or for whatever its first column names.
+// A Table has a row for each contender, or for each thing that its first column names.
 type Table struct {
-	Name    string // name in the marker, if a section has several tables: "many-cpu"
+	Name    string // name in a marker for this table alone, such as "many-cpu"
 	Caption string
 	Head    []string
 	Rows    []Row
-	Notes   []string // below the table: why a figure is missing or doubtful
+	Notes   []string // remarks below the table, which say why a figure is missing or doubtful
 	Words   int      // number of leading columns with words instead of figures; 0 means 1
 	Prose   bool     // all columns contain words
 }
@@ -44,10 +44,10 @@ type Row struct {
 	Kind  Kind
 }
 
-// A Kind is how a row is highlighted.
+// A Kind says how a row is highlighted.
 type Kind string
 
-// Kinds of rows.
+// The kinds of rows: for haul, for a floor, and for a goal that is reached, missed or unknown.
 const (
 	Ours    Kind = "ours"
 	Floor   Kind = "floor"
@@ -56,7 +56,7 @@ const (
 	Unknown Kind = "unknown"
 )
 
-// add appends a row for a contender.
+// add appends the row of a contender.
 func (t *Table) add(name string, cells ...string) {
 	row := Row{Cells: append([]string{name}, cells...)}
 	switch {
@@ -92,14 +92,15 @@ func (n *notes) say(who, scenario, why string) {
 	}
 }
 
-// lack notes a scenario that was not measured.
+// lack records that a scenario was not measured.
 func (n *notes) lack(scenario string) {
 	if !slices.Contains(n.missing, scenario) {
 		n.missing = append(n.missing, scenario)
 	}
 }
 
-// lines formats the remarks. Contenders with the same reason and scenarios share a line.
+// lines formats the remarks, one on each line. Contenders with the same reason in the same
+// scenarios share a line.
 func (n *notes) lines() []string {
 	var all []string
 	who := make(map[string][]string)
@@ -119,7 +120,7 @@ func (n *notes) lines() []string {
 	return all
 }
 
-// reasons formats the remarks without contenders.
+// reasons formats the remarks as one text, without the names of the contenders.
 func (n *notes) reasons() string {
 	var all []string
 	for _, s := range n.said {
@@ -128,8 +129,8 @@ func (n *notes) reasons() string {
 	return strings.Join(all, "; ")
 }
 
-// show returns the median of a figure, or the sum of failures, and notes what is missing or
-// wrong.
+// show returns a contender's figure in a scenario as a text: its median or, for failures, its sum.
+// In n it records why a figure is missing, or what is wrong with it.
 func (r *Report) show(n *notes, scenario, contender string, m record.Metric) string {
 	s := r.of[scenario]
 	if s == nil {
@@ -154,7 +155,7 @@ func (r *Report) show(n *notes, scenario, contender string, m record.Metric) str
 	return unitOf(m).show(f)
 }
 
-// versus returns haul's figure divided by a contender's.
+// versus returns the ratio of haul's figure to a contender's figure, as a text.
 func (r *Report) versus(scenario, contender string, m record.Metric) string {
 	if contender == "haul" {
 		return ""
@@ -162,12 +163,12 @@ func (r *Report) versus(scenario, contender string, m record.Metric) string {
 	return times(ratio(r.get(scenario, "haul"), r.get(scenario, contender), m))
 }
 
-// A column is a figure of a scenario.
+// A column shows one metric in one scenario.
 type column struct {
 	scenario string
 	metric   record.Metric
-	title    string // empty means the metric's unit
-	versus   bool   // haul's figure divided by that of the row's contender, instead of the figure
+	title    string // title of the column; "" means the unit of the metric
+	versus   bool   // show the ratio of haul's figure to the figure of the row's contender, instead of the figure
 }
 
 func (c column) head() string {
@@ -180,8 +181,8 @@ func (c column) head() string {
 	return unitOf(c.metric).short
 }
 
-// byContender makes a table of columns with a row for each contender. It leaves out scenarios
-// that were not measured.
+// byContender completes the table t with the columns, and a row for each contender. The title of
+// the first column is `first`. It leaves out scenarios that were not measured.
 func (r *Report) byContender(t Table, first string, columns ...column) Table {
 	var n notes
 	var from []*scenario

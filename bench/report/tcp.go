@@ -10,7 +10,8 @@ import (
 	"github.com/haul-project/haul/bench/suite/record"
 )
 
-// The TCP floors. One of them learns of connections only when their clients have sent something.
+// The names of the TCP floors. The second one learns of a connection only when its client has sent
+// something.
 const (
 	tcpFloor         = "floor-tcp"
 	tcpFloorDeferred = "floor-tcp DEFER_ACCEPT"
@@ -21,7 +22,8 @@ func (r *Report) tcp() []Section {
 	return []Section{r.tcpLoads(), r.tcpIdle(), r.httpFiles(), r.httpSmall()}
 }
 
-// request returns the text for a scenario's requests in the head of a column.
+// request returns a text about a scenario's requests for the head of a column, such as "1 kB TLS,
+// each".
 func request(s *scenario) string {
 	what := fmt.Sprintf("%d B", s.Size)
 	if s.Size%1024 == 0 {
@@ -41,7 +43,7 @@ func request(s *scenario) string {
 	return what + ", kept"
 }
 
-// tcpLoads is the section about document 4's tests, with a table for each metric.
+// tcpLoads returns the section about document 4's tests, with a table for each metric.
 func (r *Report) tcpLoads() Section {
 	s := Section{
 		Name: "tcp", Title: "TCP: document 4's tests",
@@ -71,7 +73,7 @@ func (r *Report) tcpLoads() Section {
 			columns = append(columns, column{scenario: sc.Name, metric: p.metric, title: request(sc), versus: p.versus})
 		}
 		t := r.byContender(Table{Name: "tcp-" + p.name, Caption: p.caption}, "server", columns...)
-		if len(s.Tables) > 0 { // the first table lists which contenders take no part
+		if len(s.Tables) > 0 { // only the first table lists the contenders that take no part
 			t.Notes = slices.DeleteFunc(t.Notes, func(n string) bool { return strings.HasSuffix(n, (*cell)(nil).lacking(p.metric)) })
 		}
 		s.Tables = append(s.Tables, t)
@@ -82,7 +84,7 @@ func (r *Report) tcpLoads() Section {
 	return s
 }
 
-// tcpIdle is the section about the cost of silent connections.
+// tcpIdle returns the section about the cost of silent connections.
 func (r *Report) tcpIdle() Section {
 	s := Section{
 		Name: "tcp-idle", Title: "TCP: idle connections",
@@ -107,7 +109,7 @@ func (r *Report) tcpIdle() Section {
 	return s
 }
 
-// httpFiles is the section about a large file over HTTP.
+// httpFiles returns the section about a large file over HTTP.
 func (r *Report) httpFiles() Section {
 	s := Section{
 		Name: "http-file", Title: "HTTP: one large file",
@@ -156,7 +158,7 @@ func tcpGoals() []Goal {
 	}
 }
 
-// everythingTCP is like everything, for requests.
+// everythingTCP returns a table like that of the method everything, for scenarios with requests.
 func (r *Report) everythingTCP() Table {
 	t := Table{Name: "all-tcp", Caption: "Each scenario of requests over TCP, likewise", Words: 2,
 		Head: []string{"scenario", "contender", "rounds", "us/request", "spread", "requests/s", "spread", "p50 ms", "p99 ms", "haul to it, us/request", "failed", "generator CPU"}}

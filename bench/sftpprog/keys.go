@@ -10,7 +10,8 @@ import (
 	"golang.org/x/crypto/ssh/knownhosts"
 )
 
-// keyFiles are one side's files, with its user and cipher.
+// keyFiles holds the paths of the key files of one side of an SSH connection, with its user and
+// cipher.
 type keyFiles struct{ user, private, others, cipher string }
 
 func (k *keyFiles) signer() (ssh.Signer, error) {

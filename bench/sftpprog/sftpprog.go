@@ -1,11 +1,11 @@
-// Package sftpprog is shared by the suite's SFTP programs: flags, keys, and output. Each is a
-// program around a library, so that libraries are compared with each other, and with programs
-// that others built, by the CPU time of processes. A main is
+// Package sftpprog contains the common part of the suite's SFTP programs: flags, keys, and output.
+// Each program is built around a library, so that libraries can be compared with each other, and
+// with programs by others, by the CPU time of processes. The main function of a program is
 //
 //	func main() { sftpprog.Main("pkgsftp", library{}) }
 //
-// The programs serve a directory, move a whole file as fast as their library can, or read and
-// write one with a buffer of a given size.
+// The programs serve a directory, move a whole file as fast as their library can, or read and write
+// a file through a buffer of a given size.
 package sftpprog
 
 import (
@@ -24,57 +24,58 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// A Library is an SFTP client and server.
+// A Library is the client and the server of an SFTP library.
 type Library interface {
-	// Dial logs in and opens a session.
+	// Dial connects to addr, logs in, and opens an SFTP session.
 	Dial(ctx context.Context, addr string, login *ssh.ClientConfig, o Options) (Client, error)
 
-	// Serve serves a directory until ctx ends.
+	// Serve accepts connections from l and serves a directory until ctx ends.
 	Serve(ctx context.Context, l net.Listener, config *ssh.ServerConfig, dir string) error
 }
 
-// A Client is a client that has logged in.
+// A Client is an SFTP client that has logged in.
 type Client interface {
-	// Get copies a file from the server to an empty local one, and Put the reverse, by the
-	// fastest method.
+	// Get copies a file from the server to an empty local file, and Put copies a local file to the
+	// server, both by the library's fastest method.
 	Get(ctx context.Context, remote string, to *os.File) error
 	Put(ctx context.Context, from *os.File, remote string) error
 
-	// Open opens a file for reading with buffers, and Create for writing.
+	// Open opens a file on the server for reading through a buffer, and Create creates a file for
+	// writing through a buffer.
 	Open(ctx context.Context, remote string) (io.ReadCloser, error)
 	Create(ctx context.Context, remote string) (io.WriteCloser, error)
 
 	Close() error
 }
 
-// Options are for experiments; a library refuses unknown ones.
+// Options holds settings for experiments. A library refuses settings that it does not support.
 type Options struct {
-	Delay            bool // without TCP_NODELAY
-	Requests         int  // most requests under way; 0 leaves it to the library
-	RequestBytes     int  // most bytes of each request; 0 leaves it to the library
+	Delay            bool // do not set TCP_NODELAY
+	Requests         int  // largest number of requests under way; 0 leaves it to the library
+	RequestBytes     int  // largest size of a request in bytes; 0 leaves it to the library
 	ConcurrentWrites bool // let File.Write split a large buffer into requests that overlap
 }
 
-// A Result is a client's output, as JSON.
+// A Result is what a client prints, as JSON.
 type Result struct {
 	Login   float64 `json:"login_seconds"`
-	Seconds float64 `json:"seconds"` // including opening and closing the file
+	Seconds float64 `json:"seconds"` // time to move the file, including opening and closing it
 	Bytes   int64   `json:"bytes"`
 }
 
-// The commands of a program, its first argument.
+// The commands of a program, which are its first argument.
 const (
 	Serve = "serve"
 	Get   = "get"
 	Put   = "put"
-	Read  = "read"  // with a buffer, without keeping the data
-	Write = "write" // with a buffer of zeros
+	Read  = "read"  // read a file through a buffer, without keeping the data
+	Write = "write" // write a file from a buffer of zeros
 
-	StreamGet = "stream-get" // by io.Copy
-	StreamPut = "stream-put" // likewise
+	StreamGet = "stream-get" // download a file by io.Copy
+	StreamPut = "stream-put" // upload a file by io.Copy
 )
 
-// Main runs a program and ends it.
+// Main runs a program around a library, and exits.
 func Main(name string, l Library) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -84,7 +85,7 @@ func Main(name string, l Library) {
 	}
 }
 
-// program has the arguments of a program.
+// program holds the arguments of a program.
 type program struct {
 	library Library
 	addr    string
@@ -97,7 +98,8 @@ type program struct {
 	limit              time.Duration
 }
 
-// Run executes the arguments, and writes a client's Result to out. A server ends with ctx.
+// Run executes the command in args. A client writes its Result to out. A server stops when ctx
+// ends.
 func Run(ctx context.Context, l Library, args []string, out io.Writer) error {
 	if len(args) == 0 {
 		return fmt.Errorf("the first argument says what to do: %s, %s, %s, %s, %s, %s or %s", Serve, Get, Put, Read, Write, StreamGet, StreamPut)
@@ -143,8 +145,8 @@ func (p *program) serve(ctx context.Context) error {
 	return p.library.Serve(ctx, listener, config, p.dir)
 }
 
-// delayed is a listener whose connections have no TCP_NODELAY, and hide the method with which a
-// library would set it.
+// delayed is a listener whose connections do not have TCP_NODELAY set. They hide the method with
+// which a library would set it.
 type delayed struct{ net.Listener }
 
 func (l delayed) Accept() (net.Conn, error) {
@@ -210,8 +212,8 @@ func (p *program) put(ctx context.Context, c Client) (int64, error) {
 	return info.Size(), c.Put(ctx, from, p.remote)
 }
 
-// A stream hides everything a file can do besides being read or written in order. So io.Copy only
-// uses what the library's file can do.
+// These types hide all methods of a local file but Read or Write, so that io.Copy uses only the
+// methods of the library's file.
 type (
 	sourceStream struct{ io.Reader }
 	targetStream struct{ io.Writer }
@@ -244,7 +246,7 @@ func (p *program) streamPut(ctx context.Context, c Client) (int64, error) {
 	return n, errors.Join(err, to.Close())
 }
 
-// read reads until the end of the file, or until the time is over.
+// read reads the remote file until its end, or until the time is over.
 func (p *program) read(ctx context.Context, c Client) (int64, error) {
 	f, err := c.Open(ctx, p.remote)
 	if err != nil {
@@ -264,7 +266,7 @@ func (p *program) read(ctx context.Context, c Client) (int64, error) {
 	return total, f.Close()
 }
 
-// write writes until the wanted size, or until the time is over.
+// write writes the remote file until it has the wanted size, or until the time is over.
 func (p *program) write(ctx context.Context, c Client) (int64, error) {
 	f, err := c.Create(ctx, p.remote)
 	if err != nil {

@@ -16,11 +16,11 @@ import (
 	"github.com/haul-project/haul/bench/sftpprog"
 )
 
-// patience bounds each step of a test.
+// patience limits the duration of each step of a test.
 const patience = 20 * time.Second
 
-// Test tests a library as server and as its own client in all modes. at returns the server's name
-// for a file in the served directory.
+// Test tests a library's server with the library's client, in all modes. `at` returns the name by
+// which the server knows a file in the served directory.
 func Test(t *testing.T, l sftpprog.Library, at func(dir, name string) string) {
 	served, local := t.TempDir(), t.TempDir()
 	keys, err := peer.NewKeys(t.TempDir(), "root")
@@ -90,7 +90,7 @@ func Test(t *testing.T, l sftpprog.Library, at func(dir, name string) string) {
 	if info, err := os.Stat(filepath.Join(served, "g")); err != nil || info.Size() != 12345 {
 		t.Errorf("written with a buffer: %v, %v", info, err)
 	}
-	// With a time limit of 0, both stop at once without an error.
+	// With a time limit of 0, reading and writing stop at once without an error.
 	if r := client(sftpprog.Read, "f", "-limit", "0s"); r.Bytes != 0 {
 		t.Errorf("read says %d bytes, in no time", r.Bytes)
 	}
@@ -99,7 +99,7 @@ func Test(t *testing.T, l sftpprog.Library, at func(dir, name string) string) {
 	}
 }
 
-// free returns a loopback address that was free a moment ago.
+// free returns a loopback address with a port that was free a moment ago.
 func free(t *testing.T) netip.AddrPort {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -110,7 +110,7 @@ func free(t *testing.T) netip.AddrPort {
 	return l.Addr().(*net.TCPAddr).AddrPort()
 }
 
-// await returns once a server listens.
+// await returns once a server listens at addr.
 func await(t *testing.T, addr netip.AddrPort) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
