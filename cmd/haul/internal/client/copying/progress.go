@@ -180,8 +180,8 @@ func (p *progress) complete(ctx context.Context, i *treecopy.Item, to string, r 
 	return nil
 }
 
-// outcomeEvent returns the event for the outcome of an entry. It returns nil if the outcome has no event, or
-// if another function reports it in more detail.
+// outcomeEvent returns the event for the outcome of an entry. It returns nil if the outcome has no
+// event, or if another function reports the outcome in more detail.
 func outcomeEvent(e events.Entry, o treecopy.Outcome, took time.Duration, dryRun bool) events.Event {
 	switch o.What {
 	case treecopy.Copied:

@@ -204,7 +204,7 @@ type interruptibleReader struct {
 	ctx context.Context
 	r   io.Reader
 
-	own  []byte // the goroutine reads into this buffer, because it may still run when Read has returned
+	own  []byte // buffer for reading from r: the goroutine that reads may still run after Read has returned
 	came chan readResult
 }
 

@@ -63,7 +63,7 @@ func columnsBeside(columns int) int {
 	return sizeWidth
 }
 
-// line returns the line of a file. The line begins with label.
+// line returns the line that shows a file and its progress. The line begins with `label`.
 func (f activeFile) line(label string, c console.Canvas) string {
 	percent, counters := strings.Repeat(" ", percentWidth), console.FormatBytes(f.moved)
 	if f.size > 0 {

@@ -66,7 +66,7 @@ func Tree(ctx context.Context, s *remote.Servers, at []remote.Location, cfg Tree
 	return d.err()
 }
 
-// below prints the contents of a directory, with a prefix before each line.
+// below prints the contents of a directory. Each line begins with `prefix`.
 func (d *drawing) below(ctx context.Context, c remote.Server, dir, prefix string, depth int) {
 	list, errs := d.list(ctx, c, dir, depth, d.detailed)
 	d.failed(errs...)

@@ -183,8 +183,8 @@ func scanKnown(r io.Reader, file string, f func(line []byte, file string, n int)
 	return s.Err()
 }
 
-// line adds the entry of one line. As in ssh, it ignores lines that it cannot parse, because other
-// versions have other types of keys.
+// line adds the key on one line, if the line applies to the host called `name`. As in ssh, it
+// ignores lines that it cannot parse, because other versions have other types of keys.
 func (k *known) line(line []byte, file string, n int, name string) {
 	line = bytes.TrimSpace(line)
 	l, ok := splitKnown(string(line))

@@ -33,7 +33,7 @@ func (p *patience) start() {
 	p.timer = time.AfterFunc(p.left, p.fire)
 }
 
-// halt stops the timer. The caller holds p.mu.
+// halt stops the timer, and stores how much time was left. The caller holds p.mu.
 func (p *patience) halt() {
 	if p.running {
 		p.running = false

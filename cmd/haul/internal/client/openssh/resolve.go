@@ -11,11 +11,11 @@ import (
 
 // Resolve finds out how to reach target, which has the form that [ParseTarget] reads. As ssh does,
 // it reads the overrides, the user's ssh_config and the system's. It runs the commands of Match
-// exec, and looks up names if CanonicalizeHostname is set. The context limits both. Errors are
-// [ErrConfig], or come from the context.
+// exec, and looks up names if CanonicalizeHostname is set. The context limits how long the commands
+// and the lookups take. Errors wrap [ErrConfig], or come from the context.
 //
-// As in ssh, an unknown setting or Match criterion is an error. A known one that has no meaning in
-// haul is ignored.
+// As in ssh, an unknown setting or Match criterion is an error. A known setting that has no meaning
+// in haul is ignored.
 func Resolve(ctx context.Context, target string, o Overrides) (Destination, error) {
 	d, err := resolve(ctx, thisSystem(o.Account), target, o, nil)
 	if err != nil {

@@ -23,8 +23,8 @@ type Target struct {
 
 // ParseTarget reads [user@]host[:port], where an IPv6 address with a port is in brackets, or a URL
 // ssh://[user@]host[:port]. The user ends at the last "@". ParseTarget refuses names with
-// characters that have a meaning to a shell, because commands of the configuration may receive
-// them. Errors are [ErrConfig].
+// characters that have a meaning to a shell, because the names may become part of commands in the
+// configuration. Errors wrap [ErrConfig].
 func ParseTarget(s string) (Target, error) {
 	t, err := parseTarget(s)
 	if err == nil {
