@@ -28,7 +28,7 @@ const (
 	Failed      Kind = "failed"
 	Login       Kind = "login"        // a user has logged in
 	LoginFailed Kind = "login_failed" // a user could not log in
-	Boot        Kind = "boot"         // a booting machine has reached another stage
+	Boot        Kind = "boot"         // a booting machine has reached another stage of its boot
 
 	Refused Kind = "refused" // a transfer was refused before it began
 	Probed  Kind = "probed"  // only the size of a file was requested, or the client has the file already
@@ -37,7 +37,7 @@ const (
 	Lost    Kind = "lost"    // the audit log has lost lines; only the audit log contains this event
 )
 
-// HookKinds are the kinds of events that can start a hook.
+// HookKinds are the kinds of events that can trigger a hook.
 var HookKinds = []Kind{Uploaded, Downloaded, Failed, Login, LoginFailed, Boot}
 
 // maxName is the maximum length of a name in an event, in bytes. The path of an existing file is
@@ -150,7 +150,7 @@ func (e *Event) AppendLine(b []byte) []byte {
 		}
 	}
 	out := bytes.NewBuffer(b)
-	_ = console.WriteJSON(out, &line) // a buffer accepts everything, and the types are known
+	_ = console.WriteJSON(out, &line) // no error is possible: a buffer accepts all data, and all types can be encoded
 	return out.Bytes()
 }
 

@@ -69,7 +69,7 @@ func (r *Reporter) Ended(t meter.Ended) {
 		published = d.Published
 		switch {
 		case e.Event != Uploaded:
-		case d.Read && d.Received() == 0: // the file was opened for reading and writing, and was only read
+		case d.Read && d.Received() == 0: // the file was opened for reading and writing, but was only read
 			e.Event = Downloaded
 		case d.Part:
 			e.Event = Part
@@ -126,7 +126,7 @@ func (e *Event) ofExchange(x *web.Exchange) {
 	}
 }
 
-// kindOf returns the kind of event for a transfer.
+// kindOf returns the kind of event for a transfer, according to the transfer's result.
 func kindOf(t meter.Ended) Kind {
 	switch t.Result {
 	case meter.Done, meter.Unconfirmed:

@@ -122,7 +122,7 @@ func (h *Hasher) finish(one hashing, sum activity.Sum, err error) {
 	h.pending.Add(-1)
 }
 
-// sum returns the hash of the published file.
+// sum returns the hash of the published file. It reads the file through buf.
 func (h *Hasher) sum(one hashing, buf []byte) (activity.Sum, error) {
 	if h.late.Load() {
 		return "", errEnds
@@ -157,16 +157,16 @@ func (h *Hasher) sum(one hashing, buf []byte) (activity.Sum, error) {
 	return activity.Sum(hex.EncodeToString(hash.Sum(nil))), nil
 }
 
-// written reports whether the content of a file may have changed since the given time. The argument
-// before is the file's state at that time, and now is its present state. A changed modification
-// time alone proves nothing: after the upload, a client may set it to a time in the past.
+// written reports whether the content of a file may have changed since the time `since`. `before`
+// describes the file at that time, and `now` describes it at present. A changed modification time
+// alone proves nothing: after the upload, a client may set it to a time in the past.
 func written(before, now fs.FileInfo, since time.Time) bool {
 	const clock = time.Second // timestamps of files may be this much behind the clock
 	return !now.ModTime().Equal(before.ModTime()) && now.ModTime().After(since.Add(-clock))
 }
 
 // find opens the file at the path of the upload. Another file may be there by now, possibly even
-// with the same inode number, so the modification times must match as well.
+// with the same inode number, so the modification time, too, must be that of the uploaded file.
 func (one *hashing) find() (*os.File, error) {
 	f, err := os.OpenFile(one.event.Path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // do not block on a pipe
 	if errors.Is(err, fs.ErrNotExist) {

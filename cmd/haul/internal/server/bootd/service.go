@@ -36,8 +36,8 @@ type Service struct {
 }
 
 // New opens everything that is needed to answer boot clients, except the sockets. Call it before
-// the file services are opened, because it sets env so that they report the files that boot clients
-// fetch.
+// the file services are opened, because it sets env.Requested, by which these services report the
+// files that boot clients fetch.
 func New(cfg *settings.Config, env *service.Env) (*Service, error) {
 	files, err := publicfiles.Open(cfg, env, nil)
 	if err != nil {

@@ -66,7 +66,7 @@ func (s *Settings) AddFlags(flags *pflag.FlagSet) {
 type Sources struct {
 	Dirs   []string                    // the arguments of the command
 	Given  func(flag string) bool      // reports whether a flag was set on the command line
-	Lookup func(string) (string, bool) // looks up an environment variable: os.LookupEnv
+	Lookup func(string) (string, bool) // looks up an environment variable, as os.LookupEnv does
 	File   string                      // the path of the file; "" means no file
 
 	// Environ is the environment, as returned by os.Environ. It is searched for misspelled
@@ -205,7 +205,7 @@ func (s *Settings) locate(err error) error {
 	if !ok {
 		return err
 	}
-	at := Origin{File: s.file} // if no single setting is wrong but a file was read, use the names of the file
+	at := Origin{File: s.file} // if a file was read but no single setting is wrong, name settings by their keys
 	if one := s.find(mistake.Setting); one != nil && one.given() {
 		at = one.origin
 	}

@@ -31,8 +31,8 @@ func (s *Settings) chooseProtocols() {
 type use struct {
 	keys   string // a key, or the common prefix of several keys, including its period
 	served func(*Settings) bool
-	what   error // for the error: names the protocols that use the settings
-	add    error // for the error: names settings that would enable these protocols
+	what   error // a text for the error message: the protocols that use the settings
+	add    error // a text for the error message: the flags that would turn on these protocols
 }
 
 // Several elements of `uses` share these texts.

@@ -38,7 +38,7 @@ type value struct {
 	what string // the name of the type, which package pflag shows in the help; "" means "string"
 	set  func(text string) error
 	get  func() string
-	list *items // only for kindList; otherwise nil
+	list *items // the parts of a list, for kindList and kindTables; otherwise nil
 }
 
 func (v *value) Set(s string) error { return v.set(s) }

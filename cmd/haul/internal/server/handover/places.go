@@ -60,9 +60,9 @@ func (p *Inherited) placesOf(service string) (open []place) {
 	return open
 }
 
-// suits reports whether a socket of another service can be used for this one, because its address
-// has changed from HTTP to HTTPS or back. A port that the kernel chose never suits, because no
-// other service is configured with that port.
+// suits reports whether s, a socket of another service, can be used for the given service, because
+// an address was changed from HTTP to HTTPS or back. A port that the kernel chose never suits,
+// because no other service is configured with that port.
 func (s *inherited) suits(service string) bool {
 	web := []string{HTTP, HTTPS}
 	_, port, err := splitAddr(s.Addr, "tcp")

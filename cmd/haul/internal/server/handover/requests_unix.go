@@ -22,7 +22,7 @@ type Requests struct {
 // Package main of cmd/haul receives the signal.
 var hangups atomic.Pointer[Requests]
 
-// NewRequests receives the signals until Close.
+// NewRequests returns a Requests that receives the signals until Close.
 func NewRequests(reload bool) *Requests {
 	r := &Requests{c: make(chan os.Signal, 1)}
 	signal.Notify(r.c, syscall.SIGUSR2)

@@ -58,7 +58,7 @@ type spawned struct {
 // spawner, and returns when that server exits. As process 1 it also starts the first server, and
 // returns when the last server exits.
 func runSpawner() int {
-	if err := privilege.Hide(); err != nil { // the environment may contain passwords
+	if err := privilege.Hide(); err != nil { // hides the environment, which may contain passwords
 		fmt.Fprintln(os.Stderr, "haul: start successors:", err)
 		return 1
 	}
@@ -187,7 +187,7 @@ func (s *spawnState) start(env []string, files []*os.File) (*spawned, error) {
 	cmd := exec.Command(s.exe)
 	cmd.Args, cmd.Env, cmd.ExtraFiles = os.Args[1:], env, files
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
-	s.mu.Lock() // so that reap does not miss the child
+	s.mu.Lock() // keep reap from running before the child is in s.children
 	defer s.mu.Unlock()
 	if err := cmd.Start(); err != nil {
 		if line != nil {
@@ -197,7 +197,7 @@ func (s *spawnState) start(env []string, files []*os.File) (*spawned, error) {
 	}
 	s.started++
 	c := &spawned{pid: cmd.Process.Pid, number: s.started, ended: make(chan struct{})}
-	_ = cmd.Process.Release() // reap waits for the process instead
+	_ = cmd.Process.Release() // method reap, and not cmd.Wait, waits for the process
 	s.children[c.pid] = c
 	if line != nil {
 		go s.serve(line, c)

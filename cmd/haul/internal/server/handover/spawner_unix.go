@@ -277,7 +277,7 @@ func (s *Spawner) handedOver() {
 	if err == nil {
 		_, err = s.answers.ReadString('\n')
 	}
-	s.lost = err // the child takes over anyway
+	s.lost = err // an error is not returned, because the child takes over anyway
 }
 
 // release makes the spawner exit after its child has begun to serve, unless the spawner is process

@@ -24,7 +24,7 @@ var errNoLines = errors.New("take the lines to the helper")
 type setup struct {
 	Hooks []Hook
 	Keys  [][]byte        // the keys of the hooks; nil for a hook without a key
-	User  *privilege.User // the user that both processes become
+	User  *privilege.User // the user that the supervisor and the helper become
 	Env   []string        // the environment of the programs that hooks run
 }
 

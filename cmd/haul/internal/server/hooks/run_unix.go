@@ -62,7 +62,7 @@ type runner struct {
 func runHelper() int {
 	keepSignals()
 	closeInPrograms()
-	err := privilege.Hide() // before the process reads a key
+	err := privilege.Hide() // call this before the process reads the keys of hooks
 	r := &runner{killTime: killTime, wait: (*exec.Cmd).Wait}
 	if err == nil {
 		err = json.NewDecoder(os.Stdin).Decode(&r.setup)

@@ -48,7 +48,7 @@ type Service struct {
 	whole    *web.Account       // the account of all clients that do not log in, if they share one; otherwise nil
 	small    localdir.SmallFiles
 	roots    *userroots.Roots // roots of users; nil if there are no users
-	sessions *logins.Sessions // nil if there are no users
+	sessions *logins.Sessions // the sessions of users; nil if there are no users
 
 	plain, secure port
 	certDir       string           // directory of the self-signed certificate; "" if the server does not use one

@@ -85,8 +85,8 @@ func (f *families) countPackets(c *directionCounts, counts packetCounts) {
 	}
 }
 
-// all returns the collectors that are registered directly. It leaves out the field bytes, because
-// bytesCounter registers and completes that one.
+// all returns the collectors that are registered directly. It leaves out the field bytes, because a
+// bytesCounter is registered in place of that field.
 func (f *families) all() []prometheus.Collector {
 	list := []prometheus.Collector{f.transfers, f.refused, f.live, f.rtt, f.duration, f.size, f.unlisted}
 	for _, p := range f.packets {

@@ -88,7 +88,7 @@ func (b *table) flush() {
 	}
 }
 
-// A Snapshot is the state of a transfer under way at some moment.
+// A Snapshot is the state of a transfer under way, at the time when Live lists it.
 type Snapshot struct {
 	ID    uint64 // consecutive since the start; later transfers have higher IDs
 	Info         // how the transfer began; Began is never zero
@@ -96,7 +96,7 @@ type Snapshot struct {
 	Way          // zero unless the protocol measures the path: see Transfer.Measure
 }
 
-// snapshot appends to list the transfers in this part.
+// snapshot appends snapshots of the transfers in this part to list.
 func (p *part) snapshot(list []Snapshot) []Snapshot {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -254,8 +254,8 @@ func (r *Registry) Counter(name, help string, value func() int64, labels ...stri
 	}
 }
 
-// Gauge is like Counter, for a value that may go up and down. name ends in the unit if there is
-// one: _bytes, _seconds.
+// Gauge is like Counter, for a value that may go up and down. If the value has a unit, name ends in
+// the unit, such as _bytes or _seconds.
 func (r *Registry) Gauge(name, help string, value func() float64, labels ...string) {
 	if r != nil {
 		r.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: namespace, Name: name, Help: help, ConstLabels: labelsOf(labels)}, value))

@@ -53,7 +53,7 @@ type Service struct {
 	config  ssh.ServerConfig
 	accept  tcp.Server
 	at      []*tcp.Socket
-	asked   []string // the configured addresses
+	asked   []string // the configured address of each socket in `at`; "" for a socket from systemd
 	retired chan time.Duration
 }
 
@@ -155,7 +155,7 @@ func (s *Service) configure(_ context.Context, c net.Conn) (*ssh.ServerConfig, e
 func (s *Service) login(_ context.Context, c *ssh.ServerConn) (*sftp.Account, error) {
 	l, ok := users.LoginOf(c.Permissions)
 	if !ok {
-		return nil, errors.New("nobody has logged in") // impossible: see Configure
+		return nil, errors.New("nobody has logged in") // impossible: see users.Directory.Configure
 	}
 	a, err := s.account(c, l)
 	if err != nil {

@@ -78,7 +78,7 @@ func parseClass(s string) (p part, rest string) {
 	return p, s[1:]
 }
 
-// cutCharacter cuts off one character, which may follow a backslash.
+// cutCharacter returns the first character of s, without a backslash before it, and the rest of s.
 func cutCharacter(s string) (c, rest string) {
 	s = strings.TrimPrefix(s, `\`)
 	_, n := utf8.DecodeRuneInString(s)

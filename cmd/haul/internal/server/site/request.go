@@ -123,7 +123,7 @@ func (q *request) exists(name string) bool {
 	return fi.Mode().IsRegular() && q.site.Upload != UploadCreate
 }
 
-// allowed checks a clean name against the access rules.
+// allowed returns an error if the access rules deny the request, for a clean name.
 func (q *request) allowed(name string) error {
 	if len(q.site.Access) == 0 {
 		return nil
@@ -200,7 +200,8 @@ func (q *request) hardware() (MAC, bool, error) {
 	return q.mac, q.has, nil
 }
 
-// ownPlace moves p to the client's own directory, if root has one.
+// ownPlace returns p or, if root contains the client's own directory, the same name in that
+// directory.
 func (q *request) ownPlace(root *Root, p place) (place, error) {
 	own, err := q.ownName(root.PerClient)
 	if err != nil {

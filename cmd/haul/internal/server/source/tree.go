@@ -13,7 +13,7 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// A tree makes each call of a [store.Tree] through a link.
+// A tree is the upstream as a [store.Tree]. It makes each call through a link.
 type tree struct{ link *link }
 
 var _ store.Tree = (*tree)(nil)
@@ -241,8 +241,9 @@ func (t *tree) Space(ctx context.Context, name string) (store.Space, error) {
 	return ask(ctx, t, func(ctx context.Context, s store.Tree) (store.Space, error) { return s.Space(ctx, name) })
 }
 
-// Capabilities returns the features of the current connection, if there is one. It leaves out the
-// functions, because calls of them would bypass the limits of the link.
+// Capabilities returns the features of the store behind the current connection, if there is a
+// connection. It leaves out the capabilities that are functions, because calls of them would bypass
+// the limits of the link.
 func (t *tree) Capabilities() store.Capabilities {
 	t.link.mu.Lock()
 	defer t.link.mu.Unlock()

@@ -2,7 +2,7 @@ package writebehind
 
 import "encoding/binary"
 
-// Constants of HTTP/2 (RFC 9113 §3.4, §4.1, §6.2, §6.10).
+// These constants are from HTTP/2 (RFC 9113 §3.4, §4.1, §6.2, §6.10).
 const (
 	prefaceSize = 24 // size of the client's connection preface, in bytes
 	frameHead   = 9

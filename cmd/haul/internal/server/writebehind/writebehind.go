@@ -95,7 +95,7 @@ type Conn struct {
 
 	mu      sync.Mutex
 	changed sync.Cond // signals a change of any of the fields below
-	filling *buffer   // nil if filled is 0; guarded by mu
+	filling *buffer   // the buffer that Write fills; nil if filled is 0; guarded by mu
 	filled  int       // number of bytes in filling; guarded by mu
 	sending bool      // the data before that in filling is being sent; guarded by mu
 	started bool      // the goroutine run was started; guarded by mu
@@ -252,7 +252,7 @@ func (c *Conn) finish() {
 // connection or the time `until` has passed. If data remained unread, the kernel would reset the
 // connection, and drop data that it still has to send.
 func (c *Conn) discard(until time.Time) {
-	c.reading.Lock() // gets the lock soon, because Close has interrupted the reader
+	c.reading.Lock() // this does not wait for long, because Close has interrupted the reader
 	defer c.reading.Unlock()
 	below := c.Conn.(*tls.Conn).NetConn()
 	_ = below.SetReadDeadline(until)

@@ -158,8 +158,8 @@ func (d *draft) settings() (s *config.Settings, refused bool) {
 		whole = append(whole, err)
 	}
 	for _, err := range whole {
-		// After a refusal, err may be a mere consequence of it; if not, the next round finds it
-		// again.
+		// After a refusal, err may be a mere consequence of that refusal. If not, the next round
+		// finds the same error again.
 		if !refused {
 			d.note(0, "", err.Error())
 		}
@@ -192,8 +192,8 @@ func (d *draft) refuse(a assignment, err error) {
 	}
 }
 
-// hide serves TFTP only to this machine, because it is not known which clients the old file allows.
-// The default would allow all clients.
+// hide makes the new file serve TFTP only to this machine, because it is not known which clients
+// the old file allows. The default would allow all clients.
 func (d *draft) hide(line int, words string) {
 	d.note(line, words, "haul serves this machine only, until [tftp] listen has another address")
 	d.set(listen, line, words, "127.0.0.1:69")

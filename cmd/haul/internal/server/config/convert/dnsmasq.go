@@ -67,7 +67,7 @@ func (d *dnsmasq) line(number int, text string) {
 func parseDirective(text string) (l directive, closed bool) {
 	text = strings.TrimSpace(text)
 	var part strings.Builder
-	var spaces string // kept back: trailing spaces do not belong to a part
+	var spaces string // added to the part only if more text follows, because trailing spaces do not belong to it
 	named, quoted, blank := false, false, true
 	end := func() {
 		if named {
