@@ -62,7 +62,7 @@ func (r *reading) work() error {
 
 func (r *reading) isOpen() bool { return r.file != nil }
 
-// openFile opens the requested file. If the file is small, it also reads it.
+// openFile opens the requested file. If the file is small, openFile also reads it.
 func (r *reading) openFile() error {
 	srv := r.shard.server
 	f, err := srv.find(r.ctx, &r.request)
@@ -144,7 +144,7 @@ func (w *writing) work() error {
 		return w.buffer.Flush(w.upload)
 	}
 	err := w.buffer.Commit(w.upload)
-	w.closeFile() // in this job, because a job of its own would cost as much as closing does
+	w.closeFile() // closed here, because a separate CloseJob would cost as much as the closing itself
 	return err
 }
 

@@ -19,7 +19,7 @@ import (
 
 // Listen opens the sockets of a server. An address is "host:port". Without a host it means all
 // addresses of the machine, IPv4 and IPv6 if the machine has both. With port 0 the kernel chooses a
-// port. If addrs is empty, Listen uses ":69". The errors wrap those of the kernel, such as
+// port. If addrs is empty, Listen uses ":69". Its errors wrap the errors of the kernel, such as
 // syscall.EADDRINUSE and EACCES. Cancelling ctx only stops name lookups; the contexts of Read and
 // Write get its values.
 func (c *Config) Listen(ctx context.Context, addrs ...string) (*Server, error) {
@@ -41,8 +41,8 @@ type Place struct {
 
 // ListenAt is like [Config.Listen], but also takes sockets that are already open, such as those of
 // systemd, or duplicates from [Server.Files] in another process. Item i of [Server.Addrs] is the
-// address of place i. The Server closes the sockets when it ends; if ListenAt fails, it closes them
-// itself.
+// address of place i. The Server closes the sockets when Serve returns or Close is called; if
+// ListenAt fails, ListenAt closes them.
 func (c *Config) ListenAt(ctx context.Context, places ...Place) (*Server, error) {
 	return c.listen(ctx, testHooks{}, places)
 }

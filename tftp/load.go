@@ -28,7 +28,7 @@ const (
 
 // A load measures how busy a loop is. The server uses it to choose the loop for a new transfer.
 type load struct {
-	began  time.Time // the server's start; occupied.until counts from it
+	began  time.Time // the server's start; occupied.until counts from this time
 	spread bool      // see testHooks
 
 	queued    atomic.Int32 // number of requests in the inbox
@@ -40,11 +40,11 @@ type load struct {
 
 // An occupancy measures what share of its time a loop spends in turns.
 type occupancy struct {
-	since time.Time     // begin of the current span; only the loop uses it
-	spent time.Duration // time spent in turns since then; only the loop uses it
+	since time.Time     // start of the current span; only the loop uses it
+	spent time.Duration // time spent in turns in the current span; only the loop uses it
 
 	share atomic.Int64 // percentage of the last complete span that was spent in turns
-	until atomic.Int64 // the end of that span, in nanoseconds since the server's start
+	until atomic.Int64 // the end of the last complete span, in nanoseconds since the server's start
 }
 
 // turn records a turn that lasted from began to ended. base is the server's start.

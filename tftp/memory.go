@@ -89,11 +89,12 @@ func (m *memory) take(cost *int64, n int64) bool {
 	return true
 }
 
-// release gives back all memory of a cost, and sets it to 0.
+// release gives back all memory of a transfer, and sets its cost to 0.
 func (m *memory) release(cost *int64) { m.lower(cost, 0) }
 
-// lower reduces a cost to n bytes. If the loop then has more than two pieces unused, it keeps one
-// and gives the rest back to the pool. If it uses no memory at all, it keeps nothing.
+// lower reduces the memory of a transfer to n bytes. If the loop then has more than two pieces
+// unused, it keeps one and gives the rest back to the pool. If it uses no memory at all, it keeps
+// nothing.
 func (m *memory) lower(cost *int64, n int64) {
 	less := *cost - n
 	if less <= 0 {
@@ -120,7 +121,7 @@ func (m *memory) available() int64 { return m.pool.free.Load() + m.left }
 func (m *memory) isScarce() bool { return m.available() < m.pool.limit/2 }
 
 // mostForWindow returns how many bytes the window of another upload may have, so that enough is
-// left for others.
+// left for other transfers.
 func (m *memory) mostForWindow() int64 {
 	free := m.available() - m.pool.promised.Load() - m.pool.limit/spareShare
 	return max(0, free) / ringShare / 2

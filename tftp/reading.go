@@ -18,15 +18,15 @@ type reading struct {
 	// shared holds data for the readings of the same file in this shard; nil if the reading does
 	// not share.
 	shared    *sharedCache
-	joined    int64 // number of the shard's turn in which the reading joined shared
+	joined    int64 // number of the shard's turn in which the reading joined `shared`
 	fetchCost int64 // bytes of memory taken for the buffer of fetch
 
-	// While a job is out, a worker owns these fields.
+	// While a worker does a job for the reading, it owns these fields.
 	file     store.File
 	reader   io.ReaderAt // what is sent: file, or its translation to netascii
 	length   int64       // number of bytes in reader
 	try      store.TryReader
-	identity store.Identity // identity of file; zero if it has none
+	identity store.Identity // identity of file; zero if the file has no identity
 	fetch    fileio.FetchBuffer
 }
 
@@ -121,7 +121,7 @@ func (r *reading) checkTimers(now time.Time) { r.sender.Expire(now) }
 
 func (r *reading) continueAfter(now time.Time, _ fileio.Job) { r.waits.end(now) }
 
-// delivered reports whether the peer has received the whole file, so that only its last ACK is
+// delivered reports whether the whole file was sent, and only the ACK of the last window is
 // missing. Some boot ROMs never send that ACK.
 func (r *reading) delivered() bool { return r.state == running && r.sender.Delivered() }
 
@@ -261,9 +261,9 @@ func (r *reading) aheadSize() int {
 	return minAhead
 }
 
-// readAhead reads at most size bytes of the file, starting at offset off, but only what is in memory,
-// for the small blocks of a transfer in lock-step. Without it, a system call for each block would cost a
-// tenth of all other work.
+// readAhead reads at most size bytes of the file from off on, as far as they are in memory, and
+// returns how many it has read. It serves the small blocks of lock-step transfers: without it, a
+// system call for each block would cost a tenth of all other work.
 func (r *reading) readAhead(off int64, size int) int {
 	m := &r.shard.memory
 	if had := r.fetch.Capacity(); had == maxAhead && size < had {

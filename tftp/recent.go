@@ -8,7 +8,7 @@ import (
 
 const (
 	// maxRecent is how many peers with completed reads a shard remembers. If several peers have the
-	// same hash, it remembers only the last.
+	// same hash, the shard remembers only the latest one.
 	maxRecent = 1024
 
 	// recentFor is how long after the end of a read a duplicate of the peer's last ACK may arrive.

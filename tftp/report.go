@@ -63,7 +63,7 @@ func (srv *Server) writeLine(s line) {
 	}
 }
 
-// write writes the line of a transfer.
+// write writes the log line of a transfer that has ended.
 func (srv *Server) write(t *Transfer) {
 	level := slog.LevelInfo
 	if t.Err != nil && !t.Routine() {

@@ -48,9 +48,9 @@ func (srv *Server) Files() (files [][]*os.File, err error) {
 
 // Retire lets another process take over. That process receives requests on the duplicates of the
 // sockets that [Server.Files] returned. Serve then takes no more requests, and returns when the
-// last transfer under way has ended. Transfers that have not ended after limit are ended without
-// the Grace. If the context of Serve is cancelled before limit, they get the Grace. New requests
-// are not refused: clients repeat them, and the other process answers.
+// last transfer under way has ended. Transfers that have not ended after the time limit are aborted
+// at once, without the Grace. If the context of Serve is cancelled before that, they get the Grace.
+// New requests are not refused: clients repeat them, and the other process answers.
 func (srv *Server) Retire(limit time.Duration) {
 	select {
 	case srv.retired <- limit:
@@ -58,8 +58,9 @@ func (srv *Server) Retire(limit time.Duration) {
 	}
 }
 
-// retire waits until the transfers under way have ended, limit is over, or ctx is cancelled. It
-// returns the Grace for the transfers that remain.
+// retire waits until the transfers under way have ended, the time limit is over, a socket has
+// failed, or ctx is cancelled. It returns how long the remaining transfers may still take, and the
+// error of a failed socket.
 func (srv *Server) retire(ctx context.Context, limit time.Duration, receivers, loops *sync.WaitGroup, failed <-chan error) (time.Duration, error) {
 	for _, b := range srv.bindings {
 		closeSockets(b.requestSockets)

@@ -76,8 +76,8 @@ func (b *binding) route(now time.Time, q *Request) *shard {
 	return to.shard
 }
 
-// pick returns the first shard that is not busy. If all are busy, it returns the one with the
-// fewest transfers. The caller holds routes.mu.
+// pick returns the first shard that is not busy. If all shards are busy, pick returns the shard
+// with the fewest transfers. The caller holds routes.mu.
 func (b *binding) pick(now time.Time) *shard {
 	least := b.shards[0]
 	for _, sh := range b.shards {
@@ -92,8 +92,9 @@ func (b *binding) pick(now time.Time) *shard {
 }
 
 // leastBusy returns the shard for a transfer with a window: the least busy one. Among equally busy
-// shards it chooses the one with the fewest transfers, and among those the last, because lock-step
-// transfers fill the first shards. The caller holds routes.mu.
+// shards it chooses the one with the fewest transfers. If several shards have equally few, it
+// chooses the last of them, because lock-step transfers fill the first shards. The caller holds
+// routes.mu.
 func (b *binding) leastBusy(now time.Time) *shard {
 	var least *shard
 	var time int64

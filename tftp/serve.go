@@ -20,8 +20,8 @@ const maxScanners = 2
 var errStuck = errors.New("tftp: the store does not answer")
 
 // Serve answers requests until ctx ends or a socket fails. Then running transfers have
-// [Config].Grace to finish. Serve aborts those that do not, and closes the sockets. After
-// [Server.Retire] it also returns when the last transfer is over.
+// [Config].Grace to finish. Serve aborts the transfers that have not finished by then, and closes
+// the sockets. After [Server.Retire] it also returns when the last transfer is over.
 func (srv *Server) Serve(ctx context.Context) error {
 	defer srv.Close()
 	var scanners, receivers, loops sync.WaitGroup
@@ -136,7 +136,7 @@ func (srv *Server) stopShards(loops *sync.WaitGroup, grace time.Duration) (stuck
 }
 
 // ListenAndServe serves until ctx is cancelled. Then running transfers have Grace to finish. For
-// addresses see [Config.Listen].
+// the format of addresses see [Config.Listen].
 func (c *Config) ListenAndServe(ctx context.Context, addrs ...string) error {
 	srv, err := c.Listen(ctx, addrs...)
 	if err != nil {

@@ -26,23 +26,23 @@ type session struct {
 	began    time.Time
 	answered time.Time // when the peer first reacted to our answer; zero before that
 	state    state
-	info     *Transfer    // passed to Started; nil if that was not called
-	life     *lifeContext // the context for Read and Write, cancelled when the transfer ends; nil without them
+	info     *Transfer    // the Transfer passed to Started; nil if Started was not called
+	life     *lifeContext // the context for Config.Read and Write, cancelled when the transfer ends; nil if neither is set
 	waits    waits
 	throttle throttle
 
 	timer     int   // index in the shard's timers, from 1
-	counted   bool  // it is counted among the transfers under way
-	scheduled bool  // it is in the shard's list of sessions to advance
-	quiet     bool  // it repeats its answer only when the peer repeats the request: see guard
+	counted   bool  // the session is counted among the transfers under way
+	scheduled bool  // the session is in the shard's list of sessions to advance
+	quiet     bool  // the answer is repeated only when the peer repeats the request: see guard
 	unproven  bool  // nothing has shown yet that the peer exists: see guard
-	credit    int64 // bytes that the guard has granted to it while it is unproven
+	credit    int64 // bytes that the guard has granted to the session while it is unproven
 
-	job  fileio.Job  // the job that a worker does now
+	job  fileio.Job  // the job that a worker does now, or NoJob
 	gone atomic.Bool // the session has ended, so a scan can stop
 
 	// worker
-	ctx    context.Context // life, or the server's context
+	ctx    context.Context // `life`, or the server's context if life is nil
 	mtu    int             // path MTU to the peer; 0 if unknown
 	path   string          // path of the file or upload on disk, "" if unknown
 	jobErr error
@@ -58,11 +58,12 @@ type side interface {
 	checkTimers(now time.Time)                 // handles the deadlines that have passed
 	send(now time.Time)                        // adds the data that is due to the send batch
 	continueAfter(now time.Time, j fileio.Job) // handles the result of a job that succeeded
-	// delivered reports whether the peer has all the data, and only its last ACK is missing.
+	// delivered reports whether all data of a read was sent, and only the ACK of the last window is
+	// missing.
 	delivered() bool
 	leave()                          // stops sharing data with other transfers
 	shrink()                         // frees memory that is not needed for answering repeats
-	settle(now time.Time, err error) // frees all memory after the end of the transfer
+	settle(now time.Time, err error) // handles the end of the transfer; err is nil for success
 	recycle()                        // resets the side for another transfer, once its file is closed
 
 	size() int64          // bytes of the file, as reported by its store or client; -1 if unknown
@@ -93,7 +94,7 @@ const (
 	running               // packets flow
 	storing               // the last block of an upload was received, and the file is being published
 	dallying              // done and logged, but still answering repeats
-	ended                 // removed from the table; reused once its job is done
+	ended                 // removed from the shard's sessions; reused once its job is done
 )
 
 // maxSpare is how many unused readings, and how many unused writings, are kept with their buffers
@@ -108,7 +109,7 @@ const repeatsFor = time.Second
 type waits struct {
 	since      time.Time // when the transfer began to wait for the store; zero if it does not wait
 	disk, lost time.Duration
-	heard      time.Time // when the peer was last heard, or its silence was last counted
+	heard      time.Time // when the peer was last heard, or its silence was last counted as lost
 	timeouts   int64
 }
 
@@ -348,7 +349,7 @@ func (s *session) finish(now time.Time, err error) {
 
 // dally removes a session that only answers repeats from the count of transfers, so that finished
 // transfers do not keep new ones out. The number of such sessions is limited to MaxTransfers too;
-// further ones end at once.
+// further such sessions end at once.
 func (s *session) dally(now time.Time) {
 	srv := s.shard.server
 	s.counted = false
@@ -422,7 +423,7 @@ func (s *session) summary(now time.Time, err error) *Transfer {
 
 // describe returns the Transfer of a session that begins.
 func (s *session) describe() *Transfer {
-	both := new(struct { // a single allocation for both
+	both := new(struct { // a single allocation for the Transfer and its progress
 		Transfer
 		progress
 	})

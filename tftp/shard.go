@@ -30,7 +30,7 @@ type shard struct {
 	routes         *routes // the routes of the binding
 	conn           packetio.Socket
 	takesRequests  bool   // its port also receives requests
-	broadcastShard *shard // answers broadcast requests; nil for that shard itself
+	broadcastShard *shard // answers broadcast requests; nil if there is no such shard, or in that shard itself
 	// forwardsBroadcast marks the one shard that passes broadcast requests to the broadcastShard;
 	// each shard receives a copy.
 	forwardsBroadcast bool
@@ -60,7 +60,7 @@ type shard struct {
 
 // A pulse shows a watchdog that a loop is alive.
 type pulse struct {
-	turns atomic.Int64
+	turns atomic.Int64 // number of turns so far
 	asked atomic.Int64 // value of turns when Alive was last called
 }
 
@@ -69,8 +69,8 @@ type turnState struct {
 	scheduled []*session // sessions to advance at the end of the turn
 	advanced  int        // how many of scheduled have been advanced
 	current   *session   // the session being handled
-	// drained is when the socket was last read until it was empty; timers that expire later do not
-	// count yet.
+	// drained is when the socket was last read until it was empty. A timer that expires later does
+	// not count yet: the answer for which it waits may be in the socket.
 	drained time.Time
 	endings []*Transfer // ended transfers to report
 	inTurn  inbox       // what the inbox contained at the beginning of the turn

@@ -25,8 +25,8 @@ type sharedCache struct {
 	cost    int64     // bytes of memory taken for chunks
 	one     [1][]byte // argument of TryReadAt, kept to avoid an allocation
 
-	fills, uses int // chunks read, and reads that chunks answered, in the current trial
-	pause       int // number of next reads that do not share
+	fills, uses int // in the current trial: chunks read from the file, and reads answered from chunks
+	pause       int // how many of the next reads do not share
 }
 
 // A chunk is a piece of a file. It has chunkSize bytes, unless the file ends there or the rest was

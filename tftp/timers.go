@@ -4,15 +4,15 @@ import "time"
 
 // timers is a heap of sessions, ordered by the time of their next check. That time may be earlier
 // than the session's deadline, but never later. Every packet moves a deadline to a later time. The
-// new deadline is then only recorded, and the session moves within the heap once the old one has
-// passed.
+// new deadline is then only recorded, and the session moves within the heap once the old deadline
+// has passed.
 //
-// With thousands of transfers, each is due once per round trip, and few are in the processor's
-// cache. So the heap itself holds the times, with the four children of an entry side by side, and
-// no session's memory is read before the session is due.
+// With thousands of transfers, each session is due once per round trip, and few are in the
+// processor's cache. So the heap itself holds the times, with the four children of an entry side by
+// side, and no session's memory is read before the session is due.
 type timers struct {
 	heap []wake
-	base time.Time // the times in heap are relative to it
+	base time.Time // the times in the heap count from base
 }
 
 // A wake is the time at which to check a session.

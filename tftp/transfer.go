@@ -17,7 +17,7 @@ type Request struct {
 	// report the address.
 	Local netip.AddrPort
 
-	published *store.Published // argument for Create; nil for a read
+	published *store.Published // where the store records the published file: see Create; nil for a read
 }
 
 // Create returns the parameters of the upload that r requests: its size in bytes from tsize (RFC
@@ -54,7 +54,7 @@ type Transfer struct {
 	Value any // for use by the hooks: the server does not read it
 
 	Outcome  Outcome
-	Err      error // why it ended; nil for success
+	Err      error // why the transfer failed; nil for success
 	Bytes    int64 // bytes that the peer has acknowledged or sent
 	Duration time.Duration
 	Disk     time.Duration // part of Duration spent waiting for the store

@@ -34,7 +34,7 @@ func (sh *shard) run() error {
 	}
 }
 
-// safeTurn takes a turn. A panic in it, because of a bug in this package or in a program's File,
+// safeTurn takes a turn. A panic in it, because of a bug in this package or in the store's File,
 // ends only the transfer that caused it.
 func (sh *shard) safeTurn(now time.Time, n int) (over, crashed bool) {
 	defer func() {
@@ -223,8 +223,8 @@ func (sh *shard) flush() {
 	sh.endings = sh.endings[:0]
 }
 
-// cleared ends the sessions that only answer repeats, and reports whether all files are closed, or
-// need not be waited for.
+// cleared ends the sessions that only answer repeats, and reports whether all jobs are done, or the
+// loop need not wait for them.
 func (sh *shard) cleared(now time.Time) bool {
 	for _, s := range sh.sessions {
 		s.end(now, nil)

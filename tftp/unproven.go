@@ -7,12 +7,14 @@ const (
 	// transfers. A peer that exists answers sooner.
 	unprovenAge = time.Second
 
-	// minUnproven is the length below which a list is not searched for invalid entries.
+	// minUnproven is the length below which a list is not searched for entries that are no longer
+	// unproven.
 	minUnproven = 64
 )
 
 // An unprovenList holds the transfers of a shard whose requests may be forged, oldest first, so
-// that a flood of forged requests cannot keep clients out for long.
+// that a flood of forged requests cannot keep clients out for long. An entry becomes invalid when
+// its transfer is proven or ends.
 type unprovenList struct {
 	list []unprovenEntry
 	head int // index of the oldest entry; the entries before it are invalid

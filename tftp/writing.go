@@ -16,7 +16,7 @@ type writing struct {
 	buffer    fileio.WriteBuffer
 	reserved  int64     // bytes of memory promised for buffer, but not taken yet
 	ringCost  int64     // bytes of memory taken for buffer
-	heldUntil time.Time // the next ACK waits until then, to keep to a rate; zero if it does not wait
+	heldUntil time.Time // the next ACK waits until this time, to keep to a rate; zero if it does not wait
 
 	// worker
 	upload store.Upload
@@ -40,7 +40,8 @@ func (p *spareWritings) take() *writing {
 
 // prepare initializes a writing for a request.
 func (w *writing) prepare(now time.Time, q Request) {
-	// No worker sets this, because the loop may describe the request while the worker runs.
+	// The loop sets `published`, not the worker, because the loop may describe the request while
+	// the worker runs.
 	q.published = new(store.Published)
 	w.begin(now, q, receivedBucket)
 }
@@ -50,7 +51,7 @@ func (w *writing) ready() bool { return true }
 func (w *writing) agree(now time.Time) {
 	agreed := protocol.Agree(w.limits(), w.request.Request, -1)
 	// An upload gets only a share of the memory that is neither used nor promised, so that large
-	// requests leave room for others.
+	// requests leave room for other transfers.
 	memory := &w.shard.memory
 	agreed.Window = min(agreed.Window, blocksIn(min(maxWindowBytes, memory.mostForWindow()), agreed))
 	w.boundByRate(&agreed)
@@ -231,7 +232,7 @@ func (w *writing) confirm(now time.Time) {
 	w.receiver.Stored(now)
 }
 
-// resume allows the ACK that has waited to keep to a rate.
+// resume allows an ACK that was delayed to keep to a rate.
 func (w *writing) resume(now time.Time) {
 	switch {
 	case w.heldUntil.IsZero():

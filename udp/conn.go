@@ -42,7 +42,7 @@ func Listen(ctx context.Context, addr netip.AddrPort, c Config) (*Conn, error) {
 	network, address := target(addr)
 	pc, err := lc.ListenPacket(ctx, network, address)
 	if err != nil {
-		return nil, err // complete, for example "listen udp4 192.0.2.1:69: bind: permission denied"
+		return nil, err // the message is complete, for example "listen udp4 192.0.2.1:69: bind: permission denied"
 	}
 	conn, err := newConn(pc.(*net.UDPConn), c)
 	if err != nil {

@@ -23,8 +23,8 @@ const CanSharePort = false
 // open. Package net itself makes a socket for "udp6" accept only IPv6.
 func control(string, syscall.RawConn, netip.Addr, Config) error { return nil }
 
-// setOptionsBound sets no options either. On Linux it sets the options of a socket that another
-// program has bound.
+// setOptionsBound sets no options, for the same reason as control. On Linux it sets the options of
+// a socket that another program has bound.
 func setOptionsBound(syscall.RawConn, Config) error { return nil }
 
 func (c *Conn) start(config Config) error {
@@ -62,8 +62,8 @@ type receiver struct {
 	pause  *pause
 }
 
-// glance is how long a call waits that should not wait at all. With a deadline in the past, package
-// net would return without looking at the socket.
+// glance is how long a call waits if it should not wait at all. With a deadline in the past,
+// package net would return without looking at the socket.
 const glance = 100 * time.Microsecond
 
 func (r *receiver) receive(ms []Message, deadline time.Time) (int, error) {
@@ -87,7 +87,7 @@ func (r *receiver) receive(ms []Message, deadline time.Time) (int, error) {
 				return 0, nil
 			}
 		case err != nil:
-			return 0, err // the text is like "read udp ...: use of closed network connection"
+			return 0, err // the message is like "read udp ...: use of closed network connection"
 		case whole:
 			return 1, nil
 		case woken:
@@ -136,8 +136,8 @@ func (s *sender) send(ms []Message) (int, error) {
 }
 
 // setDeadline bounds the first wait of the current call. It normally allows between a quarter and a
-// half of maxStall, so that it can keep a deadline in that range: setting a new one for each call
-// costs too much.
+// half of maxStall, so that it can keep an old deadline in that range: setting a new deadline for
+// each call costs too much.
 func (s *sender) setDeadline() {
 	bound := maxStall / 2
 	if s.stalled {

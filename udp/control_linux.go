@@ -114,9 +114,9 @@ func parseControl(b []byte) (local netip.Addr, segment int, broadcast bool) {
 	}
 }
 
-// localAddress returns the address at which a datagram arrived, which is link-local to the
-// interface with the given index or does not depend on it. It returns the zero address for a
-// multicast group, because an answer cannot be sent from a group's address.
+// localAddress returns the address at which a datagram arrived. A link-local address gets the
+// interface with the given index as its zone. For a multicast group, localAddress returns the zero
+// address, because an answer cannot be sent from a group's address.
 func localAddress(b [16]byte, index uint32) netip.Addr {
 	addr := netip.AddrFrom16(b)
 	switch {

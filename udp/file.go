@@ -8,8 +8,8 @@ import (
 )
 
 // FromFile makes a Conn of a socket that another program has bound, such as one that systemd passed
-// to this process. It must be an unconnected UDP socket for IPv4 or IPv6, bound to a port. Whether
-// an IPv6 socket also serves IPv4 depends on how it was bound.
+// to this process. The socket must be an unconnected UDP socket for IPv4 or IPv6, bound to a port.
+// Whether an IPv6 socket also serves IPv4 depends on how it was bound.
 //
 // The Conn has its own descriptor: the caller must still close f, and may do so at once. Buffers
 // and offloads are set as by [Listen]. Read also returns datagrams that arrived before FromFile was

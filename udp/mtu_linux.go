@@ -25,7 +25,7 @@ func PathMTU(peer netip.Addr) (int, error) {
 }
 
 // routeMTU asks the kernel for the MTU of the route to peer. It asks with a connected socket,
-// because an unconnected one has no route.
+// because an unconnected socket has no route.
 func routeMTU(peer netip.Addr) (int, error) {
 	const port = 9 // the discard service; any port works, because nothing is sent
 	family, level, option := unix.AF_INET6, unix.SOL_IPV6, unix.IPV6_MTU

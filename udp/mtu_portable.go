@@ -30,7 +30,7 @@ func PathMTU(peer netip.Addr) (int, error) {
 }
 
 // interfaceMTU returns the MTU of the interface with the given address, or 1500 if no interface has
-// it.
+// that address.
 func interfaceMTU(local netip.Addr) int {
 	interfaces, err := net.Interfaces()
 	if err != nil {

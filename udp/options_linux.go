@@ -47,7 +47,7 @@ func setOptionsBound(raw syscall.RawConn, c Config) error {
 }
 
 // setOptions sets the options of a socket that is bound, or will be bound, to the address `at`. The
-// zero address means that it is unknown.
+// zero address means that the address is unknown.
 func setOptions(fd int, v6 bool, at netip.Addr, c Config) error {
 	setBuffer(fd, unix.SO_RCVBUF, unix.SO_RCVBUFFORCE, c.buffer())
 	setBuffer(fd, unix.SO_SNDBUF, unix.SO_SNDBUFFORCE, c.buffer())
@@ -91,9 +91,9 @@ func fixes(at netip.Addr) bool {
 	return at.IsValid() && !at.IsUnspecified() && !at.IsMulticast() && !at.IsLinkLocalUnicast()
 }
 
-// setBuffer asks for a buffer of size bytes. The option force may exceed the system's maximum, but
-// needs a privilege. Without the privilege, setBuffer uses the option name, with which the kernel
-// silently reduces size to that maximum.
+// setBuffer asks for a buffer of size bytes. With the option `force`, the size may exceed the
+// system's maximum, but that needs a privilege. Without the privilege, setBuffer uses the option
+// `name`, with which the kernel silently reduces size to that maximum.
 func setBuffer(fd, name, force, size int) {
 	if unix.SetsockoptInt(fd, unix.SOL_SOCKET, force, size) != nil {
 		// An error does not matter, because Limits reports the actual size.
@@ -101,15 +101,15 @@ func setBuffer(fd, name, force, size int) {
 	}
 }
 
-// glues reports whether the kernel glues received datagrams together (UDP_GRO). A kernel before
-// 5.12 can do so, but has bugs in it. Such a kernel does not report the option as set, so glues
-// returns false for it.
+// glues reports whether the kernel glues received datagrams together (UDP_GRO). Kernels before 5.12
+// can do so too, but with bugs. They do not report the option as set, so glues returns false for
+// them.
 func glues(fd int) bool {
 	on, err := unix.GetsockoptInt(fd, unix.SOL_UDP, unix.UDP_GRO)
 	return err == nil && on == 1
 }
 
-// cuts reports whether the kernel can cut a buffer into datagrams (UDP_SEGMENT), which is so since
+// cuts reports whether the kernel can cut a buffer into datagrams (UDP_SEGMENT), as Linux can since
 // 4.18.
 func cuts(fd int) bool {
 	_, err := unix.GetsockoptInt(fd, unix.SOL_UDP, unix.UDP_SEGMENT)

@@ -41,10 +41,10 @@ type ownPoll struct {
 	closed atomic.Bool
 }
 
-// Deadlines are nanoseconds since base. Two values have another meaning.
+// A deadline is encoded as a number of nanoseconds since base, except for these two values.
 const (
-	never int64 = 0
-	past  int64 = 1
+	never int64 = 0 // there is no deadline
+	past  int64 = 1 // the deadline has passed
 )
 
 // takeOver returns an ownPoll with a duplicate of the socket's descriptor, and closes socket.
@@ -115,8 +115,8 @@ func (p *ownPoll) Control(f func(fd uintptr)) error {
 	return p.use(func(fd uintptr) bool { f(fd); return true }, nil)
 }
 
-// use calls f until f returns true. Each time f returns false, it calls wait with the number of
-// calls that have done so.
+// use calls f until f returns true. Each time f returns false, use calls wait with the number of
+// times that f has returned false so far.
 func (p *ownPoll) use(f func(fd uintptr) bool, wait func(failed int) error) error {
 	p.mu.RLock()
 	defer p.mu.RUnlock()

@@ -5,8 +5,9 @@ import (
 	"time"
 )
 
-// A pause lets one goroutine wait for its socket, and lets other goroutines end that wait. Both use
-// the socket's read deadline, so a waiting Conn costs a parked goroutine but no thread.
+// A pause lets one goroutine wait for its socket, and lets other goroutines end that wait. Both the
+// wait and its end use the socket's read deadline, so a waiting Conn costs a parked goroutine but
+// no thread.
 type pause struct {
 	socket interface{ SetReadDeadline(time.Time) error }
 	state  atomic.Int32 // idle, waiting or woken
@@ -19,7 +20,7 @@ const (
 	woken          // wake was called, and the reader has not called leave since
 )
 
-var longAgo = time.Unix(1, 0)
+var longAgo = time.Unix(1, 0) // a read deadline that has passed, so that a read does not wait
 
 // enter prepares the reader for a wait until deadline. It returns false if wake was called: the
 // reader must then not wait.

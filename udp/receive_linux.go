@@ -44,7 +44,7 @@ func (r *receiver) receive(ms []Message, deadline time.Time) (int, error) {
 				r.deadline = longAgo
 			}
 		case err != nil:
-			return 0, err // complete, for example "raw-read udp ...: use of closed network connection"
+			return 0, err // the message is complete, for example "raw-read udp ...: use of closed network connection"
 		case r.count > 0:
 			if n := r.collect(ms); n > 0 || woken {
 				return n, nil
@@ -92,8 +92,8 @@ func (r *receiver) try(fd uintptr) bool {
 	}
 }
 
-// collect moves the received messages to the front of ms and describes them, but leaves out those
-// that were cut off. It returns their number.
+// collect moves the received messages to the front of ms and describes them, but leaves out
+// messages that were cut off. It returns their number.
 func (r *receiver) collect(ms []Message) int {
 	n := 0
 	for i := range r.count {

@@ -77,7 +77,7 @@ func nextError(fd uintptr, control []byte) (refusal *net.OpError, more bool) {
 
 // refused reports whether control data holds a refusal: an ICMP message of type 3 and code 3, or
 // the corresponding message for IPv6 (RFC 792, RFC 4443 §3.1). Other errors about unreachable hosts
-// do not count, because they may be over within a second.
+// do not count, because the host may be reachable again within a second.
 func refused(b []byte) bool {
 	for {
 		level, kind, data, rest, ok := cutControl(b)

@@ -39,7 +39,7 @@ type sender struct {
 	count       int    // number of pieces that the kernel has sent
 	errno       syscall.Errno
 	hasDeadline bool // the current call has set the write deadline
-	cuts        bool // the kernel is allowed to fragment datagrams: allowFragments was called
+	cuts        bool // the kernel may fragment datagrams, because allowFragments was called
 	stalled     bool // a send has failed for lack of room in the kernel, and none has succeeded since
 }
 
@@ -117,8 +117,9 @@ func (s *sender) fill(ms []Message) {
 	}
 }
 
-// push sends at least one of the pieces, and waits for room if necessary. It sets s.count, and
-// s.errno if the first piece cannot be sent. If push returns an error, send gives up.
+// push sends at least one of the pieces, and waits for room if necessary. It sets s.count to the
+// number of pieces sent, and sets s.errno if the first piece cannot be sent. If push returns an
+// error, send gives up.
 func (s *sender) push() error {
 	s.count, s.errno = 0, 0
 	err := s.raw.Write(s.ready)
@@ -151,7 +152,8 @@ func (s *sender) try(fd uintptr) bool {
 	}
 }
 
-// setDeadline limits all waits of the current call of send together to maxStall.
+// setDeadline limits all waits of the current call of send together to maxStall. It reports whether
+// a deadline is set.
 func (s *sender) setDeadline() bool {
 	if !s.hasDeadline {
 		s.hasDeadline = s.socket.SetWriteDeadline(time.Now().Add(maxStall)) == nil

@@ -18,18 +18,18 @@ import (
 
 // A Set holds many sockets and lets one goroutine wait for all of them. It is for a program that
 // acts for thousands of clients, each with its own port. The sockets have an epoll of their own,
-// because with that of Go's runtime each datagram would wake the goroutine separately. The memory
-// for datagrams belongs to the Set, not to the sockets, and no call allocates memory for a
+// because with the epoll of Go's runtime each datagram would wake the goroutine separately. The
+// memory for datagrams belongs to the Set, not to the sockets, and no call allocates memory for a
 // datagram.
 //
 // Only one goroutine may call the methods, but any goroutine may call Wake.
 type Set struct {
 	config  SetConfig
 	epoll   int
-	wake    int // an eventfd that ends a Wait
-	woken   atomic.Bool
-	cuts    bool // the kernel cuts up messages, and has never refused that
-	coarse  bool // the kernel can only wait for whole milliseconds
+	wake    int         // an eventfd that ends a Wait
+	woken   atomic.Bool // Wake was called, and no Wait has noticed that yet
+	cuts    bool        // let the kernel cut messages up; false once it has refused to
+	coarse  bool        // the kernel can only wait for whole milliseconds
 	events  []unix.EpollEvent
 	members []*Member // indexed by descriptor; nil where no member has that descriptor
 	ready   []*Member
@@ -113,8 +113,7 @@ func (s *Set) Open(peer netip.AddrPort) (*Member, error) {
 }
 
 // prepare sets the options of a new socket. Without Bulk it leaves the buffers at the system's
-// defaults if possible, because each saved system call matters if a transfer consists of one
-// packet.
+// defaults if possible, because every system call counts if a transfer consists of one packet.
 func (s *Set) prepare(fd, family int) error {
 	level, option := unix.SOL_IP, unix.IP_RECVERR
 	if family == unix.AF_INET6 {
@@ -316,7 +315,7 @@ func (m *Member) receive() (int, syscall.Errno) {
 func transient(errno syscall.Errno) error {
 	switch errno {
 	case unix.EHOSTUNREACH, unix.ENETUNREACH, unix.EMSGSIZE, unix.EPROTO, unix.ENOBUFS, unix.ENOMEM:
-		return nil // reports of conditions that may be over soon, or a temporary lack of memory
+		return nil // reports of problems that may be over soon, or a temporary lack of memory
 	}
 	return errno
 }
@@ -431,7 +430,8 @@ func (m *Member) send(b []byte) syscall.Errno {
 }
 
 // writeCut sends segments from the beginning of b, at most as many as fit into one call, and
-// returns the number of bytes sent. If the kernel cannot cut them, it sends one.
+// returns the number of bytes sent. If the kernel cannot cut b up, writeCut sends only the first
+// segment.
 func (m *Member) writeCut(b []byte, segment int) (int, syscall.Errno) {
 	s := m.set
 	whole := min(maxSegments, maxPayload/segment)

@@ -26,8 +26,8 @@ type Set struct {
 	lent     []*[]byte // memory of the messages that the last Wait has delivered
 }
 
-// maxArrivals is how many received datagrams are queued for Wait. The receiving goroutines then
-// block.
+// maxArrivals is how many received datagrams are queued for Wait. If the queue is full, the
+// receiving goroutines block.
 const maxArrivals = 256
 
 // An arrival is a received datagram, or the error that has stopped a member's receiving goroutine.

@@ -45,8 +45,8 @@ type Message struct {
 	// Peer is the source of a received message, or the destination of a sent one; never an
 	// IPv4-mapped address.
 	Peer netip.AddrPort
-	// Local is this host's address, to which a message was sent or from which it is to be sent; if
-	// zero, the kernel chooses.
+	// Local is this host's address: the address to which a received message was sent, or from which
+	// to send a message. If it is zero, the kernel chooses the address to send from.
 	Local   netip.Addr
 	Data    []byte // the content; Read fills it up to its capacity and sets its length
 	Segment int    // if above 0, Data holds several datagrams of this many bytes; the last may be shorter
@@ -116,9 +116,9 @@ type Limits struct {
 }
 
 // maxPayload is the largest payload of a UDP datagram over IPv4, in bytes: 65,535 minus an IP
-// header of 20 (RFC 791 §3.1) and a UDP header of 8 (RFC 768). Over IPv6 it is 20 more, which no
-// caller needs. The kernel has the same limit for a buffer that it cuts up (net/ipv4/ip_output.c,
-// __ip_append_data).
+// header of 20 (RFC 791 §3.1) and a UDP header of 8 (RFC 768). Over IPv6 the limit is 20 bytes
+// higher, which no caller needs. The kernel has the same limit for a buffer that it cuts up
+// (net/ipv4/ip_output.c, __ip_append_data).
 const maxPayload = 65507
 
 // maxSegments is the largest number of datagrams that the kernel cuts from one buffer:

@@ -26,9 +26,9 @@ type zoneTable struct {
 	kept []netip.Addr
 }
 
-const zoneLife = time.Minute // for how long the table may miss that an interface was renamed
+const zoneLife = time.Minute // how long the table may be out of date after an interface was renamed
 
-// name returns the name of the interface with an index, as in "fe80::1%eth0". If no interface has
+// name returns the name of the interface with the given index, such as "eth0". If no interface has
 // that index, name returns the index in decimal.
 func (t *zoneTable) name(index uint32) string {
 	t.mu.Lock()
@@ -40,8 +40,8 @@ func (t *zoneTable) name(index uint32) string {
 	return strconv.FormatUint(uint64(index), 10)
 }
 
-// index returns the index of the interface with a name. If no interface has that name, a number is
-// taken as the index itself, and any other name returns 0.
+// index returns the index of the interface with the given name. If no interface has that name,
+// index takes a number as the index itself, and returns 0 for any other name.
 func (t *zoneTable) index(name string) uint32 {
 	if name == "" {
 		return 0

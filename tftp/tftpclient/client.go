@@ -57,7 +57,7 @@ type Client struct {
 	Progress func(bytes, size int64)
 
 	// Trace, if set, is called with each datagram that is received or sent. Concurrent transfers
-	// may call it at the same time. It must not keep the data.
+	// may call it at the same time. It must not keep the slice `data`.
 	Trace func(at time.Time, sent bool, peer, local netip.AddrPort, data []byte)
 
 	dallying group
@@ -184,13 +184,13 @@ func (c *Client) Size(ctx context.Context, t Target) (int64, error) {
 	return size, nil
 }
 
-// Wait waits until no finished transfer repeats its last acknowledgement any more, which takes a
+// Wait waits until no finished transfer may have to repeat its last acknowledgement, which takes a
 // few round trips. If a program exits earlier and that acknowledgement is lost, the server may not
 // learn that the transfer succeeded. The program's own files are complete in any case.
 func (c *Client) Wait() { c.dallying.wait() }
 
 // each tries the addresses of the target's host one after the other until one answers. If a server
-// refuses options, it tries again without them.
+// refuses options, each tries that server again without options.
 func (c *Client) each(ctx context.Context, t Target, try func(*exchange, transfer.Options) error) (Result, error) {
 	if err := t.Check(); err != nil {
 		return Result{}, err

@@ -30,7 +30,7 @@ type exchange struct {
 	result Result
 	began  time.Time
 
-	strays     int                     // how many datagrams from strangers were answered
+	strays     int                     // how many datagrams from other addresses or ports than the server's were answered
 	noReorder  bool                    // Client.NoReorder
 	progress   func(bytes, size int64) // Client.Progress
 	progressed time.Time               // last call of progress
@@ -39,13 +39,14 @@ type exchange struct {
 
 const (
 	maxClientMessages = 16 // messages received or sent in one call
-	lockstepMessages  = 2  // received in one call without a window
+	lockstepMessages  = 2  // messages received in one call by a transfer without a window
 	maxClientBatch    = 256 << 10
 
 	// progressEvery is the shortest time between two calls of Progress.
 	progressEvery = 50 * time.Millisecond
 
-	// maxClientStrays is how many datagrams from strangers one transfer answers.
+	// maxClientStrays is how many datagrams from strangers one transfer answers. A stranger is any
+	// address and port other than the server's.
 	maxClientStrays = 16
 )
 
@@ -439,7 +440,7 @@ func (x *exchange) dallyOn() {
 		}
 		n, err := x.conn.Read(x.in, deadline)
 		if err != nil {
-			return // the connection is refused: the server has ended the transfer
+			return // for example, the port is closed because the server has ended the transfer
 		}
 		now := time.Now()
 		for i := range x.in[:n] {

@@ -108,10 +108,10 @@ type Pool struct {
 // Upload's methods, since they may wait for a disk.
 //
 // The function done, if not nil, is called once with the result, by a loop or by the goroutine that
-// looked up the host in vain. It must return soon, and may start further transfers. Its error is an
-// error of [Client.Get], ErrPoolClosed, or the error of ctx. The transfer also stops when ctx is
-// cancelled. Get itself returns an error, and does not call done, if the target is invalid, or if
-// the pool is closed, is full, or cannot open its sockets.
+// looked up the host in vain. It must return soon, and may start further transfers. The error
+// passed to done is an error of [Client.Get], ErrPoolClosed, or the error of ctx. The transfer also
+// stops when ctx is cancelled. Get itself returns an error, and does not call done, if the target
+// is invalid, or if the pool is closed, is full, or cannot open its sockets.
 func (p *Pool) Get(ctx context.Context, t Target, create func(size int64) (store.Upload, error), done func(Result, error)) error {
 	return p.submit(&poolRequest{ctx: ctx, target: t, create: create, done: done})
 }
@@ -279,8 +279,8 @@ func share(n, of, i int) int {
 func (p *Pool) Wait() { p.common.pending.wait() }
 
 // Close ends all transfers that are under way or wait, with [ErrPoolClosed]. It returns when the
-// done functions of all of them have been called and all sockets are closed. A done function must
-// not call it.
+// done functions of all these transfers have been called and all sockets are closed. A done
+// function must not call Close.
 func (p *Pool) Close() error {
 	p.once.Do(func() { p.failed = ErrPoolClosed })
 	p.mu.Lock()

@@ -15,7 +15,7 @@ import (
 type poolCommon struct {
 	poolSettings // set when the pool starts
 	workers      poolWorkers
-	pending      group // number of transfers that are not over, and of downloads that dally
+	pending      group // counts the transfers that are not over, and the downloads that dally
 }
 
 // poolSettings holds the settings of a Pool, with defaults in place of zeros.

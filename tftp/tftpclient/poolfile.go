@@ -15,7 +15,7 @@ type poolFile struct {
 	upload store.Upload
 	reader io.ReaderAt // source of a write, or its translation to netascii
 	try    store.TryReader
-	size   int64
+	size   int64 // number of bytes in reader
 }
 
 // clear prepares f for another transfer, and keeps its memory.

@@ -10,7 +10,7 @@ import (
 // A poolInbox passes work from other goroutines to a loop.
 type poolInbox struct {
 	set  *udp.Set     // the set in whose Wait the loop sleeps
-	load atomic.Int64 // number of transfers that wait or are under way
+	load atomic.Int64 // number of transfers that wait in the loop or are under way
 	turn poolWork     // the work that the method take returned last; only the loop uses it
 
 	mu      sync.Mutex

@@ -31,7 +31,7 @@ func (lp *poolLoop) read(now time.Time, s *poolSocket) {
 		}
 	}
 	if x := s.only; x != nil && lp.pool.private && len(ms) > 0 {
-		lp.advance(now, x) // once after all packets
+		lp.advance(now, x) // only once, after all packets, because they all belong to x
 	}
 	if err != nil && s.member != nil {
 		lp.refused(now, s, err)

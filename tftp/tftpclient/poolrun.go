@@ -107,7 +107,7 @@ func (lp *poolLoop) stop(now time.Time, why error) {
 	lp.refuse()
 }
 
-// refuse ends all waiting requests.
+// refuse ends all waiting requests with the error lp.stopped.
 func (lp *poolLoop) refuse() {
 	for q := lp.sockets.dequeue(); q != nil; q = lp.sockets.dequeue() {
 		lp.complete(q, Result{}, lp.stopped)

@@ -53,13 +53,13 @@ type socketSettings struct {
 	stopDallying  func(*poolTransfer) // ends the dallying of a download, and removes the download from its socket
 }
 
-// A poolServer is a host for which requests wait, or with which sockets have transfers or had them
-// within lingerFor.
+// A poolServer is a host that the loop keeps in memory. Either requests for the host wait, or a
+// socket has a transfer with it, or had one within lingerFor.
 type poolServer struct {
 	addr   netip.Addr
 	queue  fifo[*poolRequest]
 	listed bool // the server is in poolSockets.ready or poolSockets.stuck
-	stuck  int  // its position in the list stuck, from 1; 0 if it is not in the list
+	stuck  int  // position of the server in poolSockets.stuck, from 1; 0 if it is not there
 	// single means that the server answers from the port to which requests are sent, so each of its
 	// transfers needs its own socket.
 	single bool
@@ -73,7 +73,7 @@ type poolSocket struct {
 	only    *poolTransfer                    // the transfer, if each transfer has its own socket
 	live    int                              // number of transfers that use the socket
 	peers   map[netip.AddrPort]*poolTransfer // transfers by the server's transfer ID; nil for a finished transfer
-	hosts   map[netip.Addr]*poolUse
+	hosts   map[netip.Addr]*poolUse          // what the socket keeps for each host; nil if each transfer has its own socket
 
 	dallying  int       // number of transfers that only answer repeats
 	lastDally time.Time // when the latest transfer began to dally
@@ -85,7 +85,7 @@ type poolUse struct {
 	live       int           // number of transfers with the host that use the socket
 	asking     *poolTransfer // the transfer whose request is not answered yet; nil if all requests are answered
 	lingering  int           // number of transfer IDs and requests of finished transfers that are still remembered
-	unanswered int           // how many of these are requests that may still be answered
+	unanswered int           // how many of the `lingering` are requests that may still be answered
 }
 
 // A lingeringID is a transfer ID, or an unanswered request, that the socket will forget.
@@ -258,7 +258,7 @@ func (k *poolSocket) is4() bool {
 	return false
 }
 
-// create opens a socket for the address family of to.
+// create opens a socket of the same address family as `to`.
 func (ss *poolSockets) create(to netip.Addr) (*poolSocket, error) {
 	m, err := ss.set.Open(netip.AddrPortFrom(to, 0))
 	if err != nil {
@@ -455,7 +455,7 @@ func (ss *poolSockets) forget(now time.Time) {
 	}
 }
 
-// nextFree returns when forget should be called next, or the zero time for never.
+// nextFree returns when forget may free a socket for a waiting request, or the zero time for never.
 func (ss *poolSockets) nextFree() time.Time {
 	if ss.lingering.len() == 0 || len(ss.stuck) == 0 {
 		return time.Time{}

@@ -4,7 +4,7 @@ import "time"
 
 // poolTimers is a heap of transfers, ordered by the time of their next check. That time may be
 // earlier than the deadline: each packet moves the deadline to a later time, and only the check at
-// the old time notices that.
+// the old time takes the new deadline into account.
 type poolTimers struct {
 	heap []poolTimed
 }

@@ -20,7 +20,7 @@ import (
 
 // A poolTransfer is one transfer of a pool. It is reused for other transfers, with all its memory.
 // Its loop owns it. While a worker does a job for it (job is not NoJob), the worker owns the file,
-// except that the loop adds blocks to its buffer.
+// except that the loop adds blocks to the file's buffer.
 type poolTransfer struct {
 	loop     *loopCommon
 	receiver protocol.Receiver
@@ -41,20 +41,20 @@ type poolState struct {
 	// no such function.
 	stop func() bool
 
-	requested   time.Time // when the machine was started; zero before
-	answered    bool      // the server has sent a packet
-	lastSent    time.Time // when a packet was last sent
-	first       time.Duration
-	limit       time.Time // when the transfer must be over; zero for never
-	hasMinTimer bool      // Pool.MinTimer applies
-	counted     int64     // bytes of a write that PoolStats already counts
-	serverSize  int64     // the size of a read, as reported by the server; -1 if unknown
-	opened      bool      // the Upload of a read was created, or is being created
-	last        bool      // the last block has arrived
-	ended       bool      // the transfer is over, but a worker may still use its files
-	dallying    bool      // the transfer is done and still answers repeats
-	reported    bool      // the done function was called, although the transfer still dallies
-	err         error     // why the transfer has failed, or must fail before its request is sent
+	requested   time.Time     // when the machine was started; zero before
+	answered    bool          // the server has sent a packet
+	lastSent    time.Time     // when a packet was last sent
+	first       time.Duration // time from the request to the first answer
+	limit       time.Time     // when the transfer must be over; zero for never
+	hasMinTimer bool          // Pool.MinTimer applies
+	counted     int64         // bytes of a write that PoolStats already counts
+	serverSize  int64         // the size of a read, as reported by the server; -1 if unknown
+	opened      bool          // the Upload of a read was created, or is being created
+	last        bool          // the last block has arrived
+	ended       bool          // the transfer is over, but a worker may still use its files
+	dallying    bool          // the transfer is done and still answers repeats
+	reported    bool          // the done function was called, although the transfer still dallies
+	err         error         // why the transfer has failed, or must fail before its request is sent
 	result      Result
 	job         fileio.Job
 	jobErr      error // error of the latest job; the worker sets it
@@ -301,7 +301,7 @@ func (x *poolTransfer) abortStore(err error) {
 	x.machine.Abort(code, "client cannot keep the file", err)
 }
 
-// fail ends the transfer because the server cannot be reached.
+// fail ends the transfer because of an error from its socket, such as a refusal.
 func (x *poolTransfer) fail(err error) { x.machine.Abort(transfer.NotDefined, "client failed", err) }
 
 // abort makes the next call of advance end the transfer, so every caller has to call advance. If
