@@ -24,7 +24,7 @@ type wholeKey struct{}
 
 type patienceKey struct{}
 
-// withPatience returns a context whose requests may wait for an answer for d, if that is longer
+// withPatience returns a context for requests that may take up to d to be answered, if d is longer
 // than Config.AnswerTimeout.
 func withPatience(ctx context.Context, d time.Duration) context.Context {
 	return context.WithValue(ctx, patienceKey{}, d)

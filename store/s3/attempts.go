@@ -38,7 +38,7 @@ type attempts struct{ tries, silences int }
 // do sends a request, and retries it until it succeeds or another try is useless. call sends it
 // once.
 func (c *client) do(ctx context.Context, call func(context.Context) error) error {
-	var last error // the last error of call says more than the error that ctx has ended
+	var last error // the error of the last try; it says more than the error for the end of ctx
 	for e := new(attempts); ; {
 		err := c.once(ctx, call)
 		if err == nil {
@@ -58,8 +58,8 @@ func (c *client) do(ctx context.Context, call func(context.Context) error) error
 	}
 }
 
-// once sends a request. If the server refuses the keys, it asks for new ones. If the new keys
-// differ from the old ones, it sends the request a second time.
+// once sends a request. If the server refuses the keys, once gets new keys. If these differ from
+// the old ones, it sends the request a second time.
 func (c *client) once(ctx context.Context, call func(context.Context) error) error {
 	if err := c.life.Err(); err != nil {
 		return fs.ErrClosed
@@ -139,7 +139,9 @@ func hasNoTime(r *RefusedError) bool {
 	return r.Code == "RequestTimeout" || r.Code == "SlowDown" || r.Code == "OperationAborted" || r.Code == "ConditionalRequestConflict"
 }
 
-// given adds the number of tries to err, if the request was retried and then given up.
+// given returns the error of a request that is not retried any more; err is the error of the last
+// try. If err is one that may be retried, the result is an ErrLost which, after several tries,
+// includes their number.
 func given(err error, tries int) error {
 	r, refused := errors.AsType[*RefusedError](err)
 	switch {

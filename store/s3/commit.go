@@ -151,7 +151,7 @@ func (u *upload) sendGaps(count, size int64) error {
 	return nil
 }
 
-// publish calls call, which asks the server to give the file its name. If an answer was lost, the
+// publish runs `call`, which asks the server to give the file its name. If an answer was lost, the
 // file may already have its name; then the object of that name has the ETag `etag`, and publish
 // succeeds.
 func (u *upload) publish(ctx context.Context, call func(context.Context) error, etag string) error {

@@ -25,7 +25,8 @@ func (c *client) copy(ctx context.Context, bucket, from, to string, i info, repl
 	}
 	if replace && i.size <= maxCopy {
 		return c.do(withPatience(ctx, maxJoin), func(ctx context.Context) error {
-			// Core's CopyObject does not send the ETag, so use the Client's.
+			// The method CopyObject of minio.Core does not send the ETag as a condition; the method
+			// of minio.Client does.
 			_, err := c.server.Client.CopyObject(ctx, minio.CopyDestOptions{Bucket: c.bucket, Object: to}, src)
 			return err
 		})

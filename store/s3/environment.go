@@ -79,11 +79,12 @@ func (e *environment) profile() string {
 	return "default"
 }
 
-// awsFiles holds the sections of the files that belong to the profile.
+// awsFiles holds the sections that apply to the profile: those of the credentials file and of the
+// settings file, and the services section that the settings name.
 type awsFiles struct{ credentials, config, services section }
 
-// read reads the files. A missing file counts as empty. But if a profile was requested, at least
-// one of the files must contain it.
+// read reads the credentials file and the settings file. A missing file counts as empty. But if a
+// profile was requested, at least one of the files must contain it.
 func (e *environment) read() (f awsFiles, err error) {
 	e.mu.Lock()
 	e.states = e.look()

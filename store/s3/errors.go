@@ -57,11 +57,11 @@ func (lostError) Error() string { return "the S3 server does not answer" }
 
 func (lostError) Unwrap() error { return store.ErrUnavailable }
 
-// A RefusedError describes a refusal by the server. errors.Is also matches it with the error of
-// this package or of package store that fits, if there is one.
+// A RefusedError describes a refusal by the server. With errors.Is, it also matches an error of
+// this package or of package store that has the same meaning, if there is one.
 type RefusedError struct {
 	Status  int
-	Code    string        // code of S3, such as NoSuchBucket; "" if the answer has no code
+	Code    string        // S3 error code, such as NoSuchBucket; "" if the answer has no code
 	Message string        // the server's text; shortened, and safe to print
 	After   time.Duration // the server's Retry-After; 0 if there is no such header
 	Skew    time.Duration // how far this machine's clock is ahead of the server's, if that caused the refusal
@@ -131,11 +131,12 @@ func (e *RefusedError) advice() string {
 	return ""
 }
 
-// ofRegion lists the codes that a server returns if it does not serve the region of the bucket.
+// ofRegion lists the S3 error codes that a server returns if it does not serve the region of the
+// bucket.
 var ofRegion = []string{"PermanentRedirect", "TemporaryRedirect", "AuthorizationHeaderMalformed", "IllegalLocationConstraintException", "InvalidRegion"}
 
-// kindOf returns the error that a refusal also matches with errors.Is, or nil. It takes a refusal
-// for a missing file, or for a lack of permission, only if there is a code of S3: the status alone
+// kindOf returns the error that a refusal also matches with errors.Is, or nil. A refusal means a
+// missing file, or a lack of permission, only if it has an S3 error code: a status without a code
 // could also be caused by revoked keys, a wrong endpoint, or a proxy.
 func kindOf(code string, status int) error {
 	switch code {

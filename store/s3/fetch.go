@@ -15,8 +15,8 @@ const (
 	// fetchChunk is the largest range, in bytes, that FetchTo requests at once.
 	fetchChunk = 8 << 20
 
-	// fetchParallel is the number of such requests that FetchTo sends at the same time at first,
-	// before it has measured whether more are faster.
+	// fetchParallel is the number of ranges that FetchTo requests at the same time before it has
+	// measured whether more are faster.
 	fetchParallel = 4
 
 	// copyBuffer is the number of bytes of an answer that are read and written at once.
@@ -35,13 +35,14 @@ type download struct {
 	woken  chan struct{}
 
 	mu    sync.Mutex
-	plan  *pipeline.Plan // guarded by mu
+	plan  *pipeline.Plan // decides which range to request next; guarded by mu
 	err   error          // why the download failed; guarded by mu
 	local bool           // the writer caused err; guarded by mu
 }
 
-// FetchTo writes the content from off on to the same offsets of w. It sends several requests at the
-// same time. It returns the number of bytes from off on that were written without a gap.
+// FetchTo copies the content, from off to its end, to the same offsets of w. It sends several
+// requests at the same time. It returns the number of bytes from off that were written without a
+// gap.
 func (f *file) FetchTo(ctx context.Context, w io.WriterAt, off int64) (int64, error) {
 	switch {
 	case f.ctx.Err() != nil:
@@ -151,8 +152,8 @@ func (x *download) part(q pipeline.Request) {
 	x.wake()
 }
 
-// copy writes data from off on, up to end. It uses an open answer that contains the data, or sends
-// a new request. It returns the number of bytes written.
+// copy writes the data from off up to `end`. It uses an open answer that contains the data, or
+// sends a new request. It returns the number of bytes written.
 func (x *download) copy(off, end int64) (n int64, local bool, err error) {
 	st := x.f.c.streams.take(x.f.ctx, off)
 	if st == nil {

@@ -39,7 +39,7 @@ type file struct {
 	name   string
 	key    string
 	info   info
-	listed bool            // it was opened without a request, by openListed
+	listed bool            // the file was opened by openListed, without a request
 	ctx    context.Context // context that Close cancels
 	cancel context.CancelCauseFunc
 
@@ -227,8 +227,8 @@ func (f *file) checksum(ctx context.Context, algorithms []string) (string, []byt
 	return "", nil, errors.ErrUnsupported
 }
 
-// tell records whether the ETag is the MD5. An answer about the object shows that, but a listing
-// does not.
+// tell records whether the ETag is the MD5 of the content. An answer about the object shows that,
+// but a listing does not.
 func (f *file) tell(i info) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// renewBefore is how long before the keys expire they are renewed.
+	// renewBefore is the time before the keys expire at which they are renewed.
 	renewBefore = time.Minute
 
 	// renewPause is the shortest time between two requests for new keys after a refusal.
@@ -20,8 +20,8 @@ const (
 	// keysTimeout limits how long the cloud's service that provides keys may take to answer.
 	keysTimeout = 5 * time.Second
 
-	// metadataTimeout limits how long connecting to that service may take. Outside of a cloud,
-	// nothing answers at its address.
+	// metadataTimeout limits how long connecting to the cloud's service for keys may take. Outside
+	// of a cloud, nothing answers at the address of this service.
 	metadataTimeout = 2 * time.Second
 )
 
@@ -44,7 +44,7 @@ type signer struct {
 	changed func() bool // reports whether the source of the keys has changed; nil if it never changes
 	creds   *credentials.Credentials
 
-	// The lock of creds guards this field:
+	// keys is guarded by the lock of creds.
 	keys Keys
 
 	asked   atomic.Int64 // how many times get returned keys that differed from the previous ones

@@ -41,9 +41,9 @@ func (p *pace) begin(ctx context.Context) (at int, err error) {
 	return p.lowered, nil
 }
 
-// end records that a request has ended. `at` is the number that begin returned for the request. busy
-// means that the server was too busy for it, so that the limit is lowered, unless it was lowered
-// already since the request was sent.
+// end records that a request has ended. `at` is the number that begin returned for the request.
+// busy means that the server was too busy for the request. Then the limit is lowered, unless it has
+// been lowered since the request was sent.
 func (p *pace) end(at int, busy bool) {
 	p.mu.Lock()
 	was := p.most

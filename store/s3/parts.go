@@ -24,8 +24,7 @@ const (
 	maxParts = 10_000
 
 	// markUnit and markRange are used to recognize a resumable upload by the size of its parts:
-	// they are larger than usual by a multiple of markUnit bytes, from 1 to markRange times. See
-	// markedPart.
+	// each part has n * markUnit more bytes than usual, with n from 1 to markRange. See markedPart.
 	markUnit  = 64
 	markRange = 1 << 15
 
@@ -87,7 +86,7 @@ type part struct {
 	state   int
 	buf     []byte // data of the part; nil once it is sent
 	spans   []span // pieces that were written, in order
-	ragged  bool   // it was written in more than maxSpans pieces, so spans is not complete
+	ragged  bool   // the part was written in more than maxSpans pieces, so spans is not complete
 	touched int64  // value of upload.writes at the last write to this part
 	size    int64  // how many bytes were sent
 	etag    string // ETag that the server assigned

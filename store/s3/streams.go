@@ -26,7 +26,7 @@ type stream struct {
 	file    context.Context // context of the file; it identifies the file, because each file has its own
 	body    io.ReadCloser
 	at, end int64     // offset of the next byte to read, and end of the range
-	since   time.Time // when it was last put into streams
+	since   time.Time // when the stream was last put into streams.kept
 }
 
 // Read reads the next bytes. If the answer ends before the range does, it returns an error.
