@@ -250,7 +250,8 @@ func testAtOnce(t *testing.T, tr store.Tree) {
 	Snapshot(t, tr)
 }
 
-// atOnce makes the call with the number what. It returns the error by the name of the call.
+// atOnce makes one or two calls, which the number `what` selects. It returns their errors by the
+// names of the calls.
 func atOnce(t *testing.T, tr store.Tree, what int, from, to string) map[string]error {
 	ctx := t.Context()
 	switch what {

@@ -184,7 +184,8 @@ func RunView(t *testing.T, open func(t *testing.T) (view, behind store.Tree), al
 	}
 }
 
-// named returns each operation that takes a name as a function of that name.
+// named returns the operations that take a name, each as a function that has the name as its only
+// parameter.
 func named(ctx context.Context, tr store.Tree) map[string]func(name string) error {
 	return map[string]func(name string) error{
 		"lstat":    func(name string) error { return second(tr.Lstat(ctx, name)) },

@@ -98,7 +98,8 @@ func (c *closer) setAttrs(d *dir) {
 	}
 	switch {
 	case err == nil:
-	// Another user owns the directory. That is only counted, because its contents could be copied.
+	// Another user owns the directory. This is counted, but is not a failure, because the contents
+	// of the directory could be copied.
 	case !d.fresh && errors.Is(err, fs.ErrPermission):
 		c.report.kept()
 	default:
@@ -113,7 +114,7 @@ func (c *closer) endImplied(d *dir) {
 	case d.item == nil || !d.made || !d.fresh:
 	case d.filled.Load():
 		c.report.ended(d.item, Outcome{What: Made})
-	case d.holds.Load(): // no file in it was copied; the outcomes of these files were reported
+	case d.holds.Load(): // the directory contains files, but none of them was copied, and that was reported already
 	default:
 		c.report.ended(d.item, Outcome{What: Skipped, Err: ErrEmpty})
 	}

@@ -8,7 +8,7 @@ import (
 )
 
 // maxNames is the largest number of names of one listing that are remembered to find duplicates.
-// That many take some 16 MiB.
+// This many names take some 16 MiB of memory.
 const maxNames = 1 << 18
 
 // maxTwice is the largest number of duplicates in one listing. Without this limit, a server could

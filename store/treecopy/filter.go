@@ -67,7 +67,8 @@ type rule struct {
 	top      string   // if dir or tree is set: doublestar pattern for names of directories; "" matches the root
 }
 
-// empty reports whether there are no rules.
+// empty reports whether the filter includes everything: it has no rules, and IncludeOnly was not
+// called.
 func (f *Filter) empty() bool { return f == nil || len(f.list) == 0 && !f.only }
 
 // IncludeOnly makes the filter exclude names that match no rule.
@@ -151,7 +152,7 @@ func parseRule(include bool, pattern string) (rule, error) {
 	return r, nil
 }
 
-// glob returns elements of a pattern in the syntax of package doublestar, in which "**" stands for
+// glob converts elements of a pattern to the syntax of package doublestar, in which "**" stands for
 // zero or more elements.
 func (r *rule) glob(elems []string) string {
 	var list []string

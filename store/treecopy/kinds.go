@@ -65,7 +65,7 @@ type batch struct {
 	entry entry  // entry that is being handled
 }
 
-// take passes on the entries of one batch.
+// take passes on those entries of list that are to be copied, and reports the others.
 func (w *walker) take(b *batch, list []fs.FileInfo) {
 	b.files, b.bytes = nil, 0
 	errs := make([]error, len(list))

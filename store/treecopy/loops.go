@@ -32,7 +32,7 @@ func (t *task) identityOf(s *start) dirIdentity {
 }
 
 // realPath returns the path that a name of a source leads to, or "" if the tree cannot resolve
-// names. In that case only maxFollowed ends loops.
+// names. In that case, only maxFollowed stops a loop.
 func (t *task) realPath(of *tree, name string) string {
 	if of.can.RealPath == nil {
 		return ""

@@ -151,7 +151,7 @@ func (m *move) pieces(off, to int64) (end int64, err error) {
 	return off, err
 }
 
-// A sink is the target of a move as a writer. It applies the rate limit, and reports progress.
+// A sink writes to the target of a move. It applies the rate limit, and reports progress.
 type sink struct {
 	m    *move
 	skip bool // do not write pages of zeros: unwritten bytes read as zeros
@@ -171,8 +171,8 @@ func (s *sink) WriteAt(p []byte, off int64) (n int, err error) {
 	return n, err
 }
 
-// A source is the source of a move as the reader of a [store.Filler]. The Filler may read a part
-// again after it has lost its connection.
+// A source reads the source of a move for a [store.Filler]. The Filler may read a part again after
+// it has lost its connection.
 type source struct {
 	m     *move
 	ended atomic.Bool // the source is shorter than it was when it was listed

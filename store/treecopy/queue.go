@@ -24,7 +24,7 @@ type queue struct {
 	small, large chan *file
 	smallLimit   smallLimit
 	// slots has a slot for each file that is being copied; nil if only the number of workers limits
-	// them.
+	// how many files are copied.
 	slots chan struct{}
 }
 
@@ -41,7 +41,7 @@ func newQueue(t *task, files *fileCopier, closer *closer) *queue {
 	return q
 }
 
-// open makes new channels for workers that are started later.
+// open makes new channels, from which the workers that are started later get their files.
 func (q *queue) open() {
 	q.small, q.large = make(chan *file, maxQueue), make(chan *file, maxQueue)
 	q.smallLimit.restart()

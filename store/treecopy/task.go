@@ -104,7 +104,8 @@ func (t *task) fileItem(f *file) *Item {
 func (t *task) dirMode(fi fs.FileInfo) fs.FileMode { return t.mode(fi, 0o777) }
 
 // mode returns the permission bits for the copy of a file or directory: the bits of the source, or
-// usual if the source's are unknown. Options.Umask is applied, unless PreserveMode is set.
+// `usual` if the bits of the source are unknown. Options.Umask is applied, unless PreserveMode is
+// set.
 func (t *task) mode(fi fs.FileInfo, usual fs.FileMode) fs.FileMode {
 	perm := fi.Mode().Perm()
 	if fi.Mode().Type() == fs.ModeIrregular && perm == 0 {

@@ -29,8 +29,8 @@ type listings struct {
 
 	// The next fields are for Options.Delete, which requires all listings.
 
-	// must means that every directory of the target has to be listed, because the types of its
-	// entries decide which are in the way.
+	// must means that every directory of the target has to be listed, because an entry that has
+	// another type than the source's entry of the same name must be deleted.
 	must     bool
 	one      int               // largest number of entries that are kept of one directory
 	all      int64             // largest number of entries that are kept of all directories together
@@ -67,7 +67,7 @@ func (l *listings) list(d *dir) {
 // errTooMany says that a directory has too many entries for its listing to be kept.
 var errTooMany = errors.New("too many entries")
 
-// read reads a listing to its end, and adds its entries to there.
+// read reads a listing to its end, and adds its entries to the map `there`.
 func (l *listings) read(entries store.Entries, there map[string]fs.FileInfo) error {
 	into := make([]fs.FileInfo, listBatch)
 	for {

@@ -351,7 +351,7 @@ type Outcome struct {
 	Verified bool
 	Cloned   bool   // the server made the copy: see Clone of [store.Capabilities]
 	Was      string // old name in the tree of the target, if What is Moved
-	Err      error  // the error if What is Failed or Unfinished; the reason if it is Skipped or Existing
+	Err      error  // the error if What is Failed or Unfinished; the reason if What is Skipped or Existing
 }
 
 // A What is the kind of an [Outcome].

@@ -24,15 +24,16 @@ import (
 // their own. Clients of package sftp remove old files that have such names and these permissions.
 const checkpointPerm = 0o600
 
-// checkpointName returns the name of the checkpoint for a source. If target is not empty, it
-// returns instead the temporary name of the directory that is to become target.
+// checkpointName returns the name of the checkpoint for a source. If `target` is not empty, it
+// returns instead the temporary name of the directory that will be renamed to `target`.
 func checkpointName(origin, source, target string) string {
 	return tempname.New(tempname.Hash(fmt.Sprintf("haul tree\x00%q %q %q %q", who(), origin, source, target)), tempname.Record)
 }
 
 func (s *start) checkpoint() string { return checkpointName(s.origin, s.name, "") }
 
-// checkpoints makes a directory that becomes the target recognizable until everything is copied.
+// checkpoints marks a directory that becomes the target, so that a later copy can recognize it as
+// unfinished.
 type checkpoints struct{ *task }
 
 // find checks whether the target is an unfinished copy of the only source. If so, the source
