@@ -83,7 +83,7 @@ func (r *Reporter) Ended(t meter.Ended) {
 	r.finish(e, published)
 }
 
-// finish sends an event. If the event is an upload, finish first has the hash of the file computed.
+// finish sends an event. For an upload, it first lets Hash compute the hash of the file.
 func (r *Reporter) finish(e Event, file *store.Published) {
 	if e.Event == Uploaded && r.Hash != nil {
 		r.Hash(e, file, r.send)

@@ -39,9 +39,9 @@ type Log struct {
 
 	// Only the goroutine that writes lines uses these fields.
 	file    *os.File
-	info    os.FileInfo // describes the open file, to compare it with the file at path
-	looked  time.Time   // when the log last checked that path still leads to the open file
-	stays   bool        // opening a new file at path has failed, which was already logged; lines go to the old file
+	info    os.FileInfo // describes the open file, to compare it with the file at `path`
+	looked  time.Time   // when the log last checked that `path` still leads to the open file
+	stays   bool        // opening a new file at `path` has failed, which was already logged; lines go to the old file
 	torn    bool        // the file ends with a part of a line
 	missing int64       // number of lines that were lost, and that the log does not mention yet
 	buf     []byte
@@ -118,7 +118,7 @@ func (l *Log) write(e activity.Event) {
 	l.lost.Add(1)
 }
 
-// gap adds to the lost lines those for which the queue had no room.
+// gap adds `lost` to the number of missing lines. The queue had no room for these lines.
 func (l *Log) gap(lost int64) {
 	l.missing += lost
 	l.sayMissing()

@@ -179,7 +179,7 @@ func (p *Inherited) Stream(service string, addrs []string, o tcp.Options) (place
 		if err == nil && len(files) > 0 {
 			var sockets []*tcp.Socket
 			if sockets, err = tcp.FromFiles(files, o); err == nil {
-				place.Socket = sockets[0] // there is only one, because all files are bound to the same address
+				place.Socket = sockets[0] // there is only one socket, because all files are bound to the same address
 			}
 		}
 		closeInherited(g.sockets)

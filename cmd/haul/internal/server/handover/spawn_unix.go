@@ -197,7 +197,7 @@ func (s *spawnState) start(env []string, files []*os.File) (*spawned, error) {
 	}
 	s.started++
 	c := &spawned{pid: cmd.Process.Pid, number: s.started, ended: make(chan struct{})}
-	_ = cmd.Process.Release() // method reap, and not cmd.Wait, waits for the process
+	_ = cmd.Process.Release() // the method reap waits for the process, instead of cmd.Wait
 	s.children[c.pid] = c
 	if line != nil {
 		go s.serve(line, c)

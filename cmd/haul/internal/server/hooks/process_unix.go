@@ -38,7 +38,7 @@ func self() (string, error) {
 }
 
 // newCommand returns a command that runs this program in the given role. Lists of processes show
-// its title.
+// `title`.
 func newCommand(role, title string, env []string) (*exec.Cmd, error) {
 	exe, err := self()
 	if err != nil {

@@ -44,7 +44,7 @@ type port struct {
 
 	ending     atomic.Bool   // set when the shutdown begins: from then on, each HTTP/1 answer closes its connection
 	closesIdle atomic.Bool   // set later in the shutdown: from then on, idle HTTP/1 connections are closed
-	idleGrace  time.Duration // replaces the constant idleGrace in tests; 0 means that it does not
+	idleGrace  time.Duration // if it is not 0, replaces the constant idleGrace; only for tests
 	stall      time.Duration // how long HTTP/2 data may wait for the client to read; 0 means web.DefaultStall
 }
 

@@ -416,7 +416,7 @@ func (s *Service) servePort(server, ctx context.Context, p *port) error {
 	if err != nil {
 		return err
 	}
-	// Even after Close, the listener returns the connections that it accepted before.
+	// Even after it is closed, the listener returns the connections that it accepted before.
 	stop := context.AfterFunc(ctx, func() {
 		p.ending.Store(true)
 		_ = l.Close()

@@ -97,9 +97,9 @@ func (f *families) all() []prometheus.Collector {
 
 // protocolCounts holds the counters of one protocol.
 type protocolCounts struct {
-	once       sync.Once // makes the counters be created once, when the protocol is first used
+	once       sync.Once // ensures that the counters are created only once, when the protocol is first used
 	refused    []prometheus.Counter
-	away       [len(allReasons) + 1]atomic.Int64 // the counts in the field refused again, for Registry.Refused to read
+	away       [len(allReasons) + 1]atomic.Int64 // a second copy of the counts in `refused`, for Registry.Refused to read
 	directions [2]directionCounts                // index 0 for reads, 1 for writes
 }
 

@@ -20,7 +20,7 @@ import (
 var listenAdvice = map[string]struct {
 	free  string // an address that needs no privileges
 	rival string // the server that most often uses the port
-	all   string // a hint at an address that the administrator could choose instead
+	all   string // a hint about another kind of address that the administrator could choose
 }{
 	handover.TFTP:    {free: ":6969"},
 	handover.SFTP:    {free: ":2022", rival: " (on 22 most often sshd)"},
@@ -74,7 +74,7 @@ type Fallback struct {
 
 // After returns the address Other, and prints that it is used, if err says that this process may
 // not use the port of Asked, or that another server uses the port. In all other cases it returns
-// nil, even if the port is in use, but by the predecessor.
+// nil, even if the predecessor uses the port.
 func (f Fallback) After(err error, env *service.Env) []string {
 	why, advice := "", ""
 	switch {

@@ -20,7 +20,7 @@ const SmallFiles = 256
 const FewFiles = 1000
 
 // Share returns how many of the process's descriptors each service may use, if the process may have
-// `limit`.
+// `limit` descriptors in total.
 func Share(cfg *settings.Config, limit int) int {
 	n := 0
 	for _, served := range []bool{cfg.ServesTFTP(), cfg.ServesSFTP(), cfg.ServesHTTP()} {

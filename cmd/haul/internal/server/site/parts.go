@@ -147,8 +147,8 @@ func isCharacter(s []rune) bool {
 	return spellings()[string(s)]
 }
 
-// spellings returns a set: of all single characters whose form `spelled` consists of several
-// characters, it contains that form. Hangul is left out.
+// spellings returns a set that contains the form `spelled` of each single character, if that form
+// consists of several characters. Hangul is left out.
 var spellings = sync.OnceValue(func() map[string]bool {
 	const firstSyllable, lastSyllable, last = 0xac00, 0xd7a3, 0x1d1ff
 	all := make(map[string]bool)

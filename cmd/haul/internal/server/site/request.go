@@ -123,7 +123,8 @@ func (q *request) exists(name string) bool {
 	return fi.Mode().IsRegular() && q.site.Upload != UploadCreate
 }
 
-// allowed returns an error if the access rules deny the request, for a clean name.
+// allowed returns an error if the access rules deny this request for `name`, which must be a clean
+// name.
 func (q *request) allowed(name string) error {
 	if len(q.site.Access) == 0 {
 		return nil

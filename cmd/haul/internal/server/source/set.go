@@ -56,7 +56,7 @@ func (c Caching) Check(remote bool) error {
 // of them. The zero value has no upstreams.
 type Set struct {
 	// Account is the user whose keys and passwords are used. By default that is the user that is
-	// passed to Open as become.
+	// passed to Open as `become`.
 	Account *user.User
 
 	// Patience is how long a call may take; 0 means 10 s.
