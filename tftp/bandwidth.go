@@ -66,7 +66,8 @@ func (b *bandwidth) enter(from netip.Addr, way func(*rate.Pair) *rate.Bucket, co
 	return t
 }
 
-// leave undoes enter.
+// leave ends a transfer's use of its address's buckets. From then on, only the rate for all
+// transfers applies to it.
 func (b *bandwidth) leave(from netip.Addr, t *throttle) {
 	if t.own != nil {
 		b.clients.Leave(from.Unmap())

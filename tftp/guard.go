@@ -171,7 +171,7 @@ func (g *guard) release(now time.Time, from netip.Addr, granted int64, proven bo
 	}
 }
 
-// end records that a transfer is over.
+// end removes a transfer that is over from the count of its address.
 func (g *guard) end(from netip.Addr) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -73,5 +73,5 @@ func (srv *Server) displace() bool {
 	return true
 }
 
-// leave undoes admit or displace.
+// leave removes a transfer that admit or displace has counted.
 func (srv *Server) leave() { srv.count.Add(-1) }

@@ -15,7 +15,7 @@ import (
 
 // A session is one transfer of a server, with the state that a read and a write share. A reading or
 // a writing embeds it. The loop of its shard owns it. While a worker does a job for it (job is not
-// NoJob), the worker owns the fields below "worker", and the files of the reading or writing.
+// NoJob), the worker owns the last four fields, and the files of the reading or writing.
 type session struct {
 	shard    *shard
 	side     side
@@ -41,7 +41,8 @@ type session struct {
 	job  fileio.Job  // the job that a worker does now, or NoJob
 	gone atomic.Bool // the session has ended, so a scan can stop
 
-	// worker
+	// While a worker does a job, it owns these fields.
+
 	ctx    context.Context // `life`, or the server's context if life is nil
 	mtu    int             // path MTU to the peer; 0 if unknown
 	path   string          // path of the file or upload on disk, "" if unknown

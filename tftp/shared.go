@@ -53,7 +53,7 @@ func (r *reading) join() {
 	r.shared, r.joined = c, sh.turns.Load()
 }
 
-// leave undoes join.
+// leave ends the sharing. The last reading that leaves frees the shared data.
 func (r *reading) leave() {
 	c := r.shared
 	if c == nil {

@@ -18,7 +18,8 @@ type writing struct {
 	ringCost  int64     // bytes of memory taken for buffer
 	heldUntil time.Time // the next ACK waits until this time, to keep to a rate; zero if it does not wait
 
-	// worker
+	// While a worker does a job, it owns these fields.
+
 	upload store.Upload
 	stored string // name of the file in the store, if it differs from the name that the client sent
 }

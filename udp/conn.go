@@ -20,7 +20,7 @@ type Conn struct {
 	pause  pause
 	in     receiver
 	out    sender
-	most   Limits // the limits, except that Segments may have fallen since the start: see Limits
+	most   Limits // the limits at the start; Segments may have fallen since: see the method Limits
 }
 
 // Listen opens a socket bound to addr. With port 0 the kernel chooses a port. The zero netip.Addr

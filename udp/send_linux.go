@@ -29,7 +29,7 @@ type sender struct {
 	local    netip.Addr // the local address of all datagrams; zero if it may differ for each
 	v6       bool       // the socket is an IPv6 socket, which may have IPv4 peers as well
 	segments atomic.Int32
-	kernel   func(fd uintptr, headers []header) (int, syscall.Errno) // sendBatch, except in tests
+	kernel   func(fd uintptr, headers []header) (int, syscall.Errno) // the system call: sendBatch, except in tests
 	// ready is the method value s.try, stored so that a call does not allocate it.
 	ready func(fd uintptr) bool
 

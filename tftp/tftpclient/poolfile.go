@@ -18,7 +18,7 @@ type poolFile struct {
 	size   int64 // number of bytes in reader
 }
 
-// clear prepares f for another transfer, and keeps its memory.
+// clear prepares f for another transfer. It keeps the buffers, unless they are large.
 func (f *poolFile) clear() {
 	*f = poolFile{buffer: f.buffer.Spare(clientRing), fetch: f.fetch.Spare(fileio.MaxFetch)}
 }

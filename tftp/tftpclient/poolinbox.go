@@ -31,7 +31,7 @@ func (w *poolWork) empty() bool {
 	return len(w.requests)+len(w.worked)+len(w.cancelled) == 0
 }
 
-// clear forgets the work, and keeps its memory.
+// clear forgets the work, but keeps the memory of the slices.
 func (w *poolWork) clear() {
 	clear(w.requests)
 	clear(w.worked)

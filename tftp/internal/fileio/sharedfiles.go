@@ -104,7 +104,7 @@ func (s *SharedFiles) leave(shared *sharedFile) error {
 }
 
 // Acquire counts an open file that is not shared, such as an upload. It returns ErrManyFiles if
-// that would exceed Max. Release undoes it.
+// that would exceed Max. Call Release once the file is closed.
 func (s *SharedFiles) Acquire() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -119,7 +119,7 @@ func (s *SharedFiles) acquire() error {
 	return nil
 }
 
-// Release undoes Acquire.
+// Release records that a file which Acquire has counted is closed.
 func (s *SharedFiles) Release() {
 	s.mu.Lock()
 	s.open--
