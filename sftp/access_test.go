@@ -132,7 +132,7 @@ func TestUploadOnly(t *testing.T) {
 		p.close(h)
 		full.wantFile("dir/both", "brought")
 		p.want(wire.OK, wire.AppendMkdir(nil, p.n(), "newdir", wire.Attrs{}))
-		// Other users cannot change it.
+		// Other users cannot change the uploaded file.
 		q := as(users.UploadOnly)
 		for _, packet := range q.changes("dir/new")[1:] {
 			q.id = wireID(packet)
@@ -279,7 +279,7 @@ func TestTransfers(t *testing.T) {
 	h := p.open("file", wire.OpenRead)
 	p.read(h, 0, 4)
 	p.read(h, 8, 4)
-	p.read(h, 10, 4) // an end is not an error
+	p.read(h, 10, 4) // reading at the end of the file is not an error
 	p.close(h)
 	h = p.open("file", wire.OpenRead)
 	p.ask(wire.AppendWrite(nil, p.n(), h, 0, []byte("x")))

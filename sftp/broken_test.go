@@ -33,8 +33,8 @@ func drainRequests(t testing.TB, sc *ssh.ServerConn) {
 	}
 }
 
-// A peer that breaks the protocol and then sends more leaves x/crypto with a reader that cannot
-// be ended. The server nevertheless drops the connection, and soon refuses the peer.
+// A peer that breaks the protocol and then sends more leaves x/crypto with a reader goroutine that
+// cannot be stopped. The server nevertheless drops the connection, and soon refuses the peer.
 func TestBroken(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
@@ -50,12 +50,12 @@ func TestBroken(t *testing.T) {
 		h := p.open("file", openAnew)
 		p.write(h, 0, "x")
 		if err := s.writeMany(1000, message(msgChannelConfirm, uint32(99), uint32(0), uint32(1<<20), uint32(1<<15))); err == nil {
-			_, err = s.wait(msgUserauthOK) // it never arrives
+			_, err = s.wait(msgUserauthOK) // this message never arrives
 			if err == nil {
 				t.Fatal("the connection is still open")
 			}
 		}
-		// The reader gets stuck or not, depending on how far ahead it was.
+		// Whether x/crypto's reader gets stuck depends on how far it had read ahead.
 		if e := w.last(n + 1); errors.Is(e.Err, errBroken) {
 			stuck++
 		} else if e.Err == nil || !strings.Contains(e.Err.Error(), "invalid channel 99") {

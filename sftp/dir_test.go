@@ -42,7 +42,7 @@ func TestListing(t *testing.T) {
 	p.want(wire.NoSuchFile, wire.AppendOpendir(nil, p.n(), "none"))
 	p.want(wire.NoSuchFile, wire.AppendOpendir(nil, p.n(), "dir/file"))
 
-	// After the end, each further READDIR reports the end again.
+	// After the end of the listing, each further READDIR reports the end again.
 	r := p.ask(wire.AppendOpendir(nil, p.n(), "dir/sub"))
 	h := string(r.Handle)
 	if r := p.ask(wire.AppendReaddir(nil, p.n(), h)); r.Names.Len() != 2 {
@@ -62,7 +62,7 @@ func TestListing(t *testing.T) {
 type crowdedTree struct {
 	store.Tree
 	names []string
-	fail  error // after the names; nil means the end
+	fail  error // returned after the last name; nil means io.EOF
 }
 
 func (m *crowdedTree) OpenDir(context.Context, string) (store.Entries, error) {

@@ -234,7 +234,7 @@ func TestCheckFileLongest(t *testing.T) {
 	}
 }
 
-// A longFile claims a size. It cannot be read.
+// A longFile reports a size, but cannot be read.
 type longFile struct {
 	store.Handle
 	size int64
@@ -297,7 +297,7 @@ func TestCopyDataGrows(t *testing.T) {
 	}
 }
 
-// A growingFile claims to be a different file each time, and grows with each write.
+// A growingFile describes itself as a different file at each Stat, and grows with each write.
 type growingFile struct {
 	store.Handle
 	size int64

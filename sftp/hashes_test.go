@@ -126,7 +126,7 @@ func TestHashesFail(t *testing.T) {
 	p.close(h)
 }
 
-// Any other command is refused, as all commands were before.
+// Any command except the hash commands is refused.
 func TestHashesRefused(t *testing.T) {
 	for _, text := range []string{
 		"", " ", "id", "md5", "md5sumx", "MD5SUM", "/usr/bin/md5sum a", "rclone md5sum", "sha512sum a", "echo ${ShellId}%ComSpec%", "echo 'abc' | md5sum",
@@ -261,7 +261,7 @@ func TestHashesDrain(t *testing.T) {
 		w := newTestServer(t, func(_ *testServer, s *Server) {
 			s.Audit = func(*Operation) { // after hashing, before the answer
 				end()
-				time.Sleep(20 * time.Millisecond) // time for a wrong end to happen
+				time.Sleep(20 * time.Millisecond) // time in which the connection might end, which would be wrong
 			}
 		})
 		client, server := newWires("192.0.2.1")

@@ -29,7 +29,7 @@ var hostileActs = map[string]struct {
 		if err := s.writeMany(race.Fewer(20_000, 10), message(80, "keepalive@openssh.com", false)); err != nil {
 			return err
 		}
-		for range race.Fewer(2000, 10) { // all of them are answered
+		for range race.Fewer(2000, 10) { // the server answers all of these requests
 			if err := s.write(message(80, "tcpip-forward", true, "0.0.0.0", uint32(22))); err != nil {
 				return err
 			}
@@ -135,7 +135,7 @@ var hostileActs = map[string]struct {
 	"a login again": {func(s *rawSSH, _ *sftpPeer, _ uint32) error {
 		return s.writeMany(10, message(msgUserauth, "root", "ssh-connection", "none"))
 	}, false},
-	"pings": {func(s *rawSSH, _ *sftpPeer, _ uint32) error { // this client does not answer them
+	"pings": {func(s *rawSSH, _ *sftpPeer, _ uint32) error { // the client sends pings without waiting for answers
 		return s.writeMany(1000, message(msgPing, make([]byte, 1000)))
 	}, true},
 	"ignored messages": {func(s *rawSSH, _ *sftpPeer, _ uint32) error {
@@ -180,7 +180,7 @@ func TestHostile(t *testing.T) {
 			}
 			quiet.wantFile("quiet", name)
 			if !test.lives {
-				// The rest of the connection ends with the peer.
+				// Receive what the server still sends, as long as the connection exists.
 				go func() { _, _ = io.Copy(io.Discard, s.nc) }()
 			}
 			s.nc.Close()

@@ -72,7 +72,7 @@ func TestRefusedChannels(t *testing.T) {
 	p.put("file", "x")
 }
 
-// Ended sessions leave nothing behind either.
+// Sessions that have ended leave nothing behind.
 func TestManySessions(t *testing.T) {
 	w := newTestServer(t, nil)
 	c := w.login("192.0.2.1")
@@ -80,7 +80,7 @@ func TestManySessions(t *testing.T) {
 		for range n {
 			ch, requests, err := c.OpenChannel("session", nil)
 			if err != nil {
-				time.Sleep(time.Millisecond) // the last ones may not have ended completely
+				time.Sleep(time.Millisecond) // the last sessions may not have ended completely
 				continue
 			}
 			go ssh.DiscardRequests(requests)

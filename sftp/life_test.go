@@ -83,7 +83,7 @@ func rawKeys(s *rawSSH) error {
 	return s.exchange(mine, theirs)
 }
 
-// The limit also covers the program's own login functions.
+// The time limit for the login also covers the program's own login functions.
 func TestSlowLogin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		closed := 0
@@ -321,7 +321,7 @@ func TestPanics(t *testing.T) {
 	tests := map[string]struct {
 		set  func(w *testServer, s *Server)
 		use  func(p *sftpPeer)
-		late bool // after the login
+		late bool // the panic happens after the login
 	}{
 		"configuration": {func(_ *testServer, s *Server) {
 			s.SSH = func(context.Context, net.Conn) (*ssh.ServerConfig, error) { panic("oh") }
@@ -450,7 +450,7 @@ func TestConns(t *testing.T) {
 			t.Error("an account without files logs in")
 		}
 		if c, err := w.dial(w.connect("192.0.2.1"), w.clientConfig()); err == nil {
-			_ = c.Wait() // the server's end is not a failure here
+			_ = c.Wait() // the server closes the connection, which is not a failure here
 		}
 	})
 }

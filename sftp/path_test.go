@@ -164,7 +164,7 @@ func TestConfinement(t *testing.T) {
 	if b, err := os.ReadFile(filepath.Join(outside, "secret")); string(b) != "secret" {
 		t.Errorf("the secret is %q, %v", b, err)
 	}
-	// REALPATH has the same result for both: it only follows the text.
+	// REALPATH does not reveal which names exist: it only cleans the path as text.
 	for _, pair := range pairs {
 		for _, name := range pair {
 			if got := p.name(wire.AppendRealpath(nil, p.n(), name)); !strings.HasPrefix(got, "/") || strings.Contains(got, "..") {

@@ -253,7 +253,7 @@ func TestPenalties(t *testing.T) {
 				config.HostKeyCallback = ssh.FixedHostKey(keys[0].PublicKey())
 				_, _ = w.dial(w.connect(from), config)
 			},
-			"192.0.2.64": func(from string) { // it may report that
+			"192.0.2.64": func(from string) { // a client that reports that it does not know the host key
 				s := newRawSSH(w.connect(from))
 				if err := rawKeys(s); err != nil {
 					t.Error(err)
@@ -266,7 +266,7 @@ func TestPenalties(t *testing.T) {
 			},
 		} {
 			turned = nil
-			for range 15 { // a second each; 15 s are enough
+			for range 15 { // the penalty is a second for each; a source is refused only after more than 15 s
 				end(from)
 				synctest.Wait()
 			}

@@ -138,7 +138,7 @@ func TestQuotaOthers(t *testing.T) {
 	quota, _, why := newTestQuota(t)
 	slow, busy := newPacketSource(quota), newPacketSource(quota)
 	q, r := quota.open(slow), quota.open(busy)
-	another := func() { // most of it is not data
+	another := func() { // sends 20 bytes of data on the other channel; most bytes on the wire are not data
 		busy.send(20, 100_000)
 		quota.wrote.Add(1) // an answer
 		if n, err := r.Read(make([]byte, 100)); n != 20 || err != nil {
@@ -392,7 +392,7 @@ func TestTinyPackets(t *testing.T) {
 			}
 			before, most := heap(), int64(0)
 			window := channelWindow - 30_000
-			if race.Enabled { // for the work of the goroutines, fewer are enough
+			if race.Enabled { // fewer packets are enough to check the goroutines
 				window /= 16 * test.channels
 			}
 			pieces := make([][]byte, len(theirs))

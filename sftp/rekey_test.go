@@ -40,7 +40,7 @@ func TestUnfinishedRekey(t *testing.T) {
 	})
 }
 
-// This is the same with a key exchange that the server begins in the middle of a file.
+// The same holds for a key exchange that the server begins in the middle of a file.
 func TestUnansweredRekey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slow := &slowTree{}

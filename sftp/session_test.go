@@ -117,7 +117,7 @@ func TestOpenFlags(t *testing.T) {
 	p.close(h)
 }
 
-// Files and directories get the requested permissions, without those in the mask.
+// Files and directories get the requested permissions, without those in the umask.
 func TestMask(t *testing.T) {
 	mode := func(m wire.Mode) (a wire.Attrs) {
 		a.SetMode(m)
@@ -198,7 +198,7 @@ func TestAttributes(t *testing.T) {
 	p.close(h)
 	p.wantFile("file", "0123\x00\x00")
 
-	// A file that is open for reading keeps only its size.
+	// Through a handle that is open for reading, all attributes except the size can be set.
 	h = p.open("file", wire.OpenRead)
 	later := then.Add(time.Minute)
 	p.want(wire.OK, wire.AppendFsetstat(nil, p.n(), h, set(func(a *wire.Attrs) { a.SetMode(0o600); a.SetTimes(later, later) })))

@@ -114,7 +114,7 @@ func TestChannels(t *testing.T) {
 	if n := w.server.Counters().Sessions; n > 3 {
 		t.Errorf("%d sessions", n)
 	}
-	// A session has ended when the server has noticed it.
+	// A session counts against the limit until the server has noticed its end.
 	for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
 		ch, _, err := c.OpenChannel("session", nil)
 		if err == nil {
@@ -128,8 +128,8 @@ func TestChannels(t *testing.T) {
 	w.login("192.0.2.1") // the limit is for each connection
 }
 
-// The server offers what Algorithms returns: a key exchange that resists quantum computers comes
-// first, and nothing weak.
+// The server first offers a key exchange that resists quantum computers, and offers no weak
+// algorithm.
 func TestAlgorithms(t *testing.T) {
 	w := newTestServer(t, nil)
 	raw := newRawSSH(w.connect("192.0.2.1"))
@@ -268,7 +268,7 @@ func TestConfiguration(t *testing.T) {
 		s.SSH = func(context.Context, net.Conn) (*ssh.ServerConfig, error) { return given, nil }
 	})
 	var wg sync.WaitGroup
-	for range 4 { // it is shared
+	for range 4 { // four connections share the configuration
 		wg.Go(func() {
 			c := w.login("192.0.2.1")
 			if got := c.Conn.(ssh.AlgorithmsConnMetadata).Algorithms(); got.Read.Cipher != ssh.CipherAES256CTR {
@@ -280,7 +280,7 @@ func TestConfiguration(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if logged.Load() < 8 { // none, then password
+	if logged.Load() < 8 { // each client tries the method none, and then password
 		t.Errorf("the callback was called %d times", logged.Load())
 	}
 	if given.KeyExchanges != nil || given.PublicKeyAuthAlgorithms != nil {

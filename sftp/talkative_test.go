@@ -68,7 +68,7 @@ func TestTalkative(t *testing.T) {
 			if e.Account != nil || e.Err == nil {
 				t.Errorf("it ended by %v", e.Err)
 			}
-			if wrote := s.nc.(*wireEnd).out.wrote; wrote > 3<<20 { // the wire holds one of them
+			if wrote := s.nc.(*wireEnd).out.wrote; wrote > 3<<20 { // of these, the wire itself holds 1 MiB
 				t.Errorf("%d bytes were sent before it ended by %v", wrote, e.Err)
 			}
 			if grown := heap() - before; grown > 3<<20 {

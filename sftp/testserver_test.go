@@ -153,7 +153,7 @@ func newDirectServer(t testing.TB, set func(s *Server, a *Account)) *directServe
 // A directConn is a connection of a directServer.
 type directConn struct {
 	userConn
-	work sync.WaitGroup // its sessions
+	work sync.WaitGroup // waits for its sessions
 }
 
 // connect makes a connection of the account.
@@ -207,7 +207,7 @@ type testServer struct {
 	t      testing.TB
 	server *Server
 	tree   store.Tree
-	key    ssh.Signer // the host's
+	key    ssh.Signer // the host key
 	conns  sync.WaitGroup
 	cancel context.CancelFunc
 	ctx    context.Context

@@ -385,7 +385,7 @@ func TestHiddenDropBox(t *testing.T) {
 	q.want(wire.NoSuchFile, wire.AppendRename(nil, q.n(), "file", "mine"))
 	for _, packet := range p.changes("file")[5:7] {
 		p.id = wireID(packet)
-		p.want(wire.PermissionDenied, packet) // does not publish it
+		p.want(wire.PermissionDenied, packet) // the request does not publish the upload
 	}
 	q.wantNone("file")
 	p.close(h)

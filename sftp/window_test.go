@@ -206,7 +206,8 @@ func TestQuotaWide(t *testing.T) {
 	sent, moved := 0, 0
 	for ; *why == nil && sent < 1<<30; sent += 3600 {
 		p.send(100, 3600)
-		// Otherwise it seems to wait while there is data, and a whole further window is allowed.
+		// Wait for the reader. Otherwise the channel could seem to be empty while it holds data,
+		// and the quota would allow another full window.
 		for !q.isStill() && !p.isRead() {
 			runtime.Gosched()
 		}

@@ -33,7 +33,7 @@ func TestRemoveAllOfALink(t *testing.T) {
 	})
 }
 
-// A failingWriter fails after room bytes.
+// A failingWriter fails after `room` bytes.
 type failingWriter struct {
 	room int
 	got  bytes.Buffer

@@ -55,7 +55,8 @@ func TestRoundTrips(t *testing.T) {
 			_, err = f.(*File).FetchTo(ctx, &growingFile{}, 0)
 			return err
 		}},
-		// OPEN and LSTAT, WRITE, FSETSTAT and FSYNC, CLOSE and RENAME.
+		// The round trips are for OPEN and LSTAT; for WRITE; for FSETSTAT and FSYNC; and for CLOSE
+		// and RENAME.
 		{"upload", 4, func(ctx context.Context, c *Client) error {
 			u, err := c.Store("").Create(ctx, "new", store.Create{})
 			if err != nil {
@@ -66,7 +67,7 @@ func TestRoundTrips(t *testing.T) {
 			}
 			return u.Commit()
 		}},
-		// OPEN, WRITE, CLOSE.
+		// The round trips are for OPEN, for WRITE, and for CLOSE.
 		{"write", 3, func(ctx context.Context, c *Client) error {
 			f, err := c.Create(ctx, "written")
 			if err != nil {

@@ -187,18 +187,18 @@ func TestExpectsSmall(t *testing.T) {
 }
 
 // The client opens no further connections to a near server whose first answers are late, but does
-// to a distant server behind a near forwarder.
+// open them to a distant server behind a near forwarder.
 func TestLateServer(t *testing.T) {
 	for _, test := range []struct {
 		name   string
-		late   int // answers
+		late   int // number of answers that arrive late
 		far    bool
 		config Config
 		more   bool
 	}{
 		{"near", 0, false, Config{RoundTrip: time.Millisecond}, false},
-		// Behind the late requests, others wait until the window is full. All of them together are
-		// for less than lateBytes.
+		// Until the late answers arrive, the client sends requests until the window is full. All of
+		// these requests together are for less than lateBytes.
 		{"near and late", 6, false, Config{RoundTrip: time.Millisecond}, false},
 		{"late, trip not known", 6, false, Config{}, true},
 		{"forwarded", 0, true, Config{RoundTrip: time.Millisecond}, true},

@@ -14,7 +14,8 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// If a write fails behind the program, the next call returns the error, and so do all later calls.
+// If a write fails after Write has returned, the next call returns the error, and so do all later
+// calls.
 func TestWriteBehindErrors(t *testing.T) {
 	withFakeServer(t, Config{}, func(p *fakeServer) {
 		p.link.latency = 10 * time.Millisecond

@@ -24,7 +24,7 @@ var endless = wire.Attrs{
 	Flags: wire.AttrSize | wire.AttrMode | wire.AttrTimes, Size: 1 << 50, Mode: wire.ModeRegular, Mtime: 1e9,
 }
 
-// serveEndless makes p serve such a file, and passes its READs to read, which may answer them.
+// serveEndless makes p serve an endless file, and passes its READs to read, which may answer them.
 func (p *fakeServer) serveEndless(read func(s *fakeSession, q wire.Request) ([]byte, bool)) {
 	p.tree = newEndlessTree(endless.Size)
 	p.hook = func(s *fakeSession, q wire.Request, _ []byte) ([]byte, bool) {
@@ -55,7 +55,7 @@ func TestGivesUpOnViolations(t *testing.T) {
 			if first {
 				return b, true
 			}
-			time.Sleep(time.Microsecond) // the client has written the first answer when this one arrives
+			time.Sleep(time.Microsecond) // by then the client has handled the first answer
 			return append(b, b...), true
 		})
 		c := p.client(t, Config{})

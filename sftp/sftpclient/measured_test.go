@@ -7,8 +7,8 @@ type measured struct {
 	Conns, Sessions int           // how many are open
 	Window          int           // how many bytes may be in flight
 	InFlight        int           // how many bytes are in flight
-	RoundTrip       time.Duration // the shortest recent one; 0 if not known yet
-	Rate            int64         // the best recent one, in bytes per second
+	RoundTrip       time.Duration // the shortest recent round trip; 0 if not known yet
+	Rate            int64         // the best recent rate, in bytes per second
 	ReadBytes       int           // most bytes that one request may read
 	WriteBytes      int           // most bytes that one request may write
 }

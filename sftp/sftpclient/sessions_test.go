@@ -179,14 +179,15 @@ func TestKeepsToOneConnection(t *testing.T) {
 	}
 }
 
-// An endlessTree is a store with one more file: it consists of zeros, and accepts any data.
+// An endlessTree is a store with one additional file, which consists of zeros and accepts any data.
 type endlessTree struct {
 	store.Tree
 	size int64
 	end  *atomic.Int64 // end of the written data
 }
 
-// newEndlessTree returns a store with only that file.
+// newEndlessTree returns an endlessTree whose only file is that additional one, with the given
+// size.
 func newEndlessTree(size int64) store.Tree {
 	return endlessTree{store.Mem(0), size, &atomic.Int64{}}
 }

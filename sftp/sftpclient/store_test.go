@@ -305,7 +305,7 @@ func TestUploads(t *testing.T) {
 			t.Errorf("after a discarded upload the server has %q", got)
 		}
 
-		// An upload to a link replaces its target.
+		// An upload to a symbolic link replaces the link's target.
 		if err := c.Symlink(ctx, "f", "link"); err != nil {
 			t.Fatal(err)
 		}

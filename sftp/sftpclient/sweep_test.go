@@ -12,8 +12,8 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// Sweep removes files that are old, have the name of an upload and are readable only by their
-// owner, but nothing that can be resumed.
+// RemoveLeftovers removes files that are old, have the name of an upload and are readable only by
+// their owner, but nothing that can be resumed.
 func TestSweeps(t *testing.T) {
 	withFakeServer(t, Config{}, nil, func(t *testing.T, p *fakeServer, c *Client) {
 		hidden := func(i int, kind tempname.Kind) string {
@@ -60,7 +60,7 @@ func TestSweeps(t *testing.T) {
 	})
 }
 
-// fakeRuns implements Runs; the runs in ended have ended.
+// fakeRuns implements Runs. The field `ended` lists the runs that have ended.
 type fakeRuns struct {
 	id    string
 	ended []string
@@ -71,8 +71,8 @@ func (r *fakeRuns) ID() string           { return r.id }
 func (r *fakeRuns) Ended(id string) bool { return slices.Contains(r.ended, id) }
 func (r *fakeRuns) NoteLeftover()        { r.left = true }
 
-// Sweep removes the temporary files of a run that has ended at once, whatever their permissions
-// are. It removes no files of other runs, and no files that can be resumed.
+// RemoveLeftovers does not wait before it removes the temporary files of a run that has ended, and
+// ignores their permissions. It removes no files of other runs, and no files that can be resumed.
 func TestSweepsOfRuns(t *testing.T) {
 	mine, dead, other := strings.Repeat("A", 13), strings.Repeat("B", 13), strings.Repeat("C", 13)
 	runs := &fakeRuns{id: mine, ended: []string{dead}}

@@ -268,7 +268,7 @@ func TestTransferErrors(t *testing.T) {
 			t.Errorf("io.Copy = %d, %v", read, err)
 		}
 
-		// The file is cut after the confirmed bytes.
+		// The file is truncated after the confirmed bytes.
 		g, err := c.Create(t.Context(), "g")
 		if err != nil {
 			t.Fatal(err)

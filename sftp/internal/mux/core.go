@@ -31,8 +31,8 @@ type Config struct {
 	Timeout, Stall          time.Duration
 	NoReadAhead             bool
 
-	// Connect opens a further connection, which the mux closes when it ends. Connect is nil if
-	// there can be only one connection.
+	// Connect opens a further connection, which the mux owns and closes. Connect is nil if there
+	// can be only one connection.
 	Connect func(context.Context) (Carrier, error)
 
 	// Refused converts an error that may be a *wire.StatusError into the error that callers

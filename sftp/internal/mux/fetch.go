@@ -10,8 +10,8 @@ import (
 
 // A fetch moves a file to a writer. Received data is kept in buffers until the goroutine that
 // called Fetch writes it, so that a slow writer does not delay a session. The plan counts the
-// requests for such data as held: they use room in the window, but they do not block the writer's
-// own requests, if it writes to another file of the same client.
+// requests for such data as held: they use room in the window, but if the writer is another file of
+// the same client, they do not block its requests.
 type fetch struct {
 	t    *transfer
 	came []arrival // data that was received and is not written yet; guarded by mu

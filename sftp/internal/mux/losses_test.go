@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Sessions that end together are one loss.
+// Sessions that end together count as one loss.
 func TestLosses(t *testing.T) {
 	var s losses
 	now := time.Now()

@@ -145,7 +145,8 @@ func TestWriteBehindLostSession(t *testing.T) {
 	})
 }
 
-// The server refuses a WRITE. Later bytes may have arrived, so Finish truncates the file there.
+// The server refuses a WRITE. Later bytes may have arrived, so Finish truncates the file at the
+// offset of the refused WRITE.
 func TestWriteBehindRefused(t *testing.T) {
 	s := &server{}
 	s.on = func(_ int, q *wire.Request) reaction {

@@ -14,7 +14,7 @@ func TestWorthOfSlowServer(t *testing.T) {
 	for _, test := range []struct {
 		name  string
 		seed  time.Duration // how long it took to connect
-		soon  time.Duration // round trip of the first request with data; the others take late
+		soon  time.Duration // round trip of the first request with data; all others take the time `late`
 		late  time.Duration
 		conns int
 	}{

@@ -36,7 +36,7 @@ type reaction int
 
 const (
 	answer reaction = iota
-	ignore          // read it, and do nothing
+	ignore          // do not answer the request
 	die             // end the session
 )
 

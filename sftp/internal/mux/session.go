@@ -354,7 +354,7 @@ func (s *Session) rest(h wire.Header) error {
 // A connection is a Carrier with its sessions.
 type connection struct {
 	carrier Carrier // nil until the connection is open
-	owned   bool    // the mux closes the connection when it ends
+	owned   bool    // the mux has to close the connection
 
 	// Guarded by mu:
 	open    []*Session

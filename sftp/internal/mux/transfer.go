@@ -315,8 +315,8 @@ func (t *transfer) nextIn(now time.Time, h Handle) *request {
 	return a
 }
 
-// repeatLate requests the ranges whose answers are late a second time, in other sessions, as far as
-// there is room.
+// repeatLate repeats, in other sessions, the requests whose answers are late, as far as there is
+// room.
 func (t *transfer) repeatLate(now time.Time) {
 	for _, h := range t.file.handles {
 		for t.nextIn(now, h) != nil {

@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// badly parses a malformed packet, and returns the error. ok is false if it parses the packet without one.
+// badly parses a malformed packet, and returns the error. The result ok is false if parsing
+// succeeds.
 func badly(b []byte, reply bool) (e *Error, ok bool) {
 	var err error
 	if reply {

@@ -86,7 +86,7 @@ func TestParseDataHeader(t *testing.T) {
 		problem  string
 	}{
 		{packet: "\x00\x00\x00\x0d\x67\x00\x00\x00\x09\x00\x00\x00\x04data", id: 9, n: 4},
-		// This is the form in which a client has it.
+		// A client parses the header before it has read the data.
 		{packet: "\x00\x00\x00\x0d\x67\x00\x00\x00\x09\x00\x00\x00\x04", id: 9, n: 4},
 		{packet: "\x00\x00\x00\x09\x67\x00\x00\x00\x09\x00\x00\x00\x00", id: 9},
 		{packet: "\x00\x00\x00\x0e\x67\x00\x00\x00\x09\x00\x00\x00\x04data\x01", id: 9, n: 4, extra: 1},
