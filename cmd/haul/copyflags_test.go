@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// Without -p a copy gets the time of the copy, and --unchanged by time would copy every file each
-// time. No example does that.
+// Every example with --unchanged also has -p. Without -p, a copied file does not get its source's
+// time, so --unchanged, which compares times, would copy every file again.
 func TestUnchangedExamples(t *testing.T) {
 	found := 0
 	for line := range strings.Lines(getExamples + "\n" + putExamples) {

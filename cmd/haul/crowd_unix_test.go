@@ -36,8 +36,9 @@ const (
 	crowdPause = 20 * time.Millisecond
 )
 
-// newCrowd starts clients of a server for a directory. After a TFTP upload, a server stays for some
-// time to repeat its last ACK.
+// newCrowd starts clients of a server for a directory. Clients upload over TFTP only if tftpPut is
+// set, because after such an upload, a server continues to run for some time to repeat its last
+// ACK.
 func newCrowd(s *sftpChild, config *ssh.ClientConfig, dir string, tftpPut bool) *crowd {
 	s.t.Helper()
 	web := &httpChild{child: s.child}

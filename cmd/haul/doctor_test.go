@@ -17,8 +17,9 @@ import (
 	"github.com/haul-project/haul/tftp"
 )
 
-// The doctor recognizes a stalling server by the time that answers take. So its tests run only beside
-// each other, because they wait most of the time, and not beside tests that keep the machine busy.
+// The doctor recognizes a stalling server by the time that answers take. Therefore its tests must
+// not run at the same time as tests that keep the machine busy. They run at the same time as each
+// other, because they wait most of the time.
 func TestDoctor(t *testing.T) {
 	for name, test := range map[string]func(*testing.T){
 		"finds haul well":       doctorFindsHaulWell,

@@ -24,9 +24,9 @@ func killedContent(size int) []byte {
 	return content
 }
 
-// testKilled kills a process in the middle of a get --continue. It checks that nothing has the
-// file's name, and that the next run resumes from the part that is certainly on the disk. The
-// server is behind a relay. sent returns how many bytes of files it has sent.
+// testKilled kills a process in the middle of a get --continue. It checks that no file has the
+// final name, and that the next run resumes from the part that is certainly on the disk. The server
+// is behind the relay `between`. sent returns how many bytes of files the server has sent.
 func testKilled(t *testing.T, content []byte, between *relay, args []string, sent func() int64) {
 	t.Helper()
 	here := t.TempDir()

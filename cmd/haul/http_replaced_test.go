@@ -18,11 +18,11 @@ type republished struct {
 	t *testing.T
 
 	mu      sync.Mutex
-	left    int           // guarded by mu: remaining versions
+	left    int           // guarded by mu: number of versions that are still to come
 	version int           // guarded by mu
-	whole   int           // guarded by mu: requests for the whole file
-	sent    int           // guarded by mu: the version that the last of these requests got
-	asked   chan struct{} // guarded by mu: closed at the first request for a part after the last of them
+	whole   int           // guarded by mu: number of requests for the whole file
+	sent    int           // guarded by mu: the version that the last request for the whole file got
+	asked   chan struct{} // guarded by mu: closed at the first request for a part after that request
 }
 
 const republishedSize = 8 << 20

@@ -144,8 +144,8 @@ func TestHTTPServerRestartedPut(t *testing.T) {
 	}
 }
 
-// A request with another source makes the server discard the part that it has kept. A put that
-// gives up sends such a request.
+// A request with another Upload-Source makes the server discard the part of an upload that it has
+// kept. A put that gives up sends such a request.
 func TestServeHTTPForgetsUpload(t *testing.T) {
 	dir := servedDir(t, nil)
 	s := startHTTP(t, dir, "--upload", "create")

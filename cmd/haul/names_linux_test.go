@@ -17,7 +17,7 @@ func TestNamesThatAreNotText(t *testing.T) {
 	l := startLab(t, files)
 	web := startHTTP(t, servedDir(t, files), "--listing", "--upload", "overwrite")
 	for protocol, server := range map[string]struct {
-		at   string // before a name
+		at   string // the prefix of names on the server
 		name func(string) string
 		args func(...string) []string
 	}{

@@ -33,8 +33,8 @@ func parallelFiles() map[string]string {
 	return files
 }
 
-// A busyTree counts the open files. Each takes a moment to open, so that the tree notices clients
-// that open more at a time.
+// A busyTree counts the open files. Opening a file takes a moment, so that the count shows if a
+// client opens too many files at the same time.
 type busyTree struct {
 	store.Tree
 	open *gauge

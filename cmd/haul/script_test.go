@@ -107,8 +107,8 @@ func unconfined(ctx context.Context, cfg settings.Config, out io.Writer) error {
 	return serve.Run(ctx, cfg, out)
 }
 
-// The user who logs in to servers of sftp-server and http-server. The hash of the password takes a
-// millisecond to compute.
+// scriptUser is the user who logs in to the servers that the commands sftp-server and http-server
+// start. Computing the hash of the password takes only a millisecond.
 const (
 	scriptUser     = "me"
 	scriptPassword = "abracadabra"
@@ -462,7 +462,7 @@ func cmdPrints(ts *testscript.TestScript, neg bool, args []string) {
 	wantLines(ts, neg, "stdout", args)
 }
 
-// cmdSays runs "says LINE...": it is prints for standard error.
+// cmdSays runs "says LINE...": it does the same as "prints" for standard error.
 func cmdSays(ts *testscript.TestScript, neg bool, args []string) {
 	wantLines(ts, neg, "stderr", args)
 }

@@ -301,7 +301,7 @@ func wantNames(t *testing.T, dir string, want ...string) {
 	}
 }
 
-// Packets of RFC 1350 §5.
+// readRequest and ack return packets of TFTP (RFC 1350 §5).
 func readRequest(name string) string { return "\x00\x01" + name + "\x00octet\x00" }
 func ack(block byte) string          { return "\x00\x04\x00" + string(block) }
 

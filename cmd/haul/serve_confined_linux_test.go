@@ -34,7 +34,7 @@ func TestServeConfined(t *testing.T) {
 	}
 }
 
-// stopSettled checks what a server may do, and ends it.
+// stopSettled checks that a server has given up its rights, and then stops the server.
 func (c *child) stopSettled() string {
 	c.t.Helper()
 	c.wantSettled()
@@ -57,7 +57,7 @@ func confinedLayers(t *testing.T) {
 	wantNames(t, below, "a", "deep")
 }
 
-// settledIn is startSettled with a working directory.
+// settledIn does the same as startSettled, in the given working directory.
 func settledIn(t *testing.T, dir string, args ...string) *child {
 	t.Helper()
 	if os.Geteuid() == 0 {
@@ -232,7 +232,8 @@ func confinedPorts(t *testing.T) {
 	}
 }
 
-// The next server removes the leftovers of a killed one, as the user who may.
+// A server removes the temporary files that a killed server has left behind, after it has become
+// another user.
 func confinedSweep(t *testing.T) {
 	dir := servedDir(t, map[string]string{"kernel": "image", ".haul-ABCDEFGHIJKLMNOPQRSTUVWXYZ.part": "left behind"})
 	c := startSettled(t, dir, "--upload", "create")

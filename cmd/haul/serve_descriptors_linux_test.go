@@ -20,8 +20,8 @@ type throng struct {
 	t     *testing.T
 	conns map[string][]net.Conn // HTTP/1 connections, by client address
 	ends  []func()              // functions that end HTTP/2 connections
-	sent  int                   // requests answered with the file
-	away  int                   // requests answered with 503
+	sent  int                   // number of requests that were answered with the file
+	away  int                   // number of requests that were answered with 503
 }
 
 // count counts an answer.
@@ -52,7 +52,7 @@ func (c *throng) ask(from, host string) (net.Conn, error) {
 	return conn, nil
 }
 
-// first is ask, for a connection that the server must accept.
+// first does the same as ask, but the test fails if the server does not accept the connection.
 func (c *throng) first(from, host string) net.Conn {
 	c.t.Helper()
 	conn, err := c.ask(from, host)
@@ -62,7 +62,7 @@ func (c *throng) first(from, host string) net.Conn {
 	return conn
 }
 
-// answer reads the head of an answer, and waits for it no longer than patient.
+// answer reads the head of an answer. It waits at most for the time `patient`.
 func (c *throng) answer(conn net.Conn, patient time.Duration) (*http.Response, error) {
 	c.t.Helper()
 	if err := conn.SetReadDeadline(time.Now().Add(patient)); err != nil {
@@ -165,7 +165,7 @@ func TestServeDescriptors(t *testing.T) {
 
 	all := &throng{t: t, conns: map[string][]net.Conn{}}
 	defer all.leave()
-	const half = limit/2 + 1 // half of more requests than there are descriptors for
+	const half = limit/2 + 1 // twice this number of requests needs more descriptors than there are
 	all.wantSecond(half, "127.0.0.2", secure, trust)
 	if one := open - (open+7)/8; all.sent != one { // the share of one source
 		t.Errorf("one source was sent %d files, want %d", all.sent, one)

@@ -32,7 +32,7 @@ func startPlainAuth(t *testing.T, args ...string) *httpChild {
 	return startHTTP(t, append([]string{dir, "--http-auth", file, "--http-plain-auth"}, args...)...)
 }
 
-// enoughToOwe is how many wrong passwords block their sender for a while.
+// enoughToOwe is the number of wrong passwords after which the server blocks a client for a while.
 const enoughToOwe = 4
 
 // askBehind sends a request with a proxy's header about the client, and returns the status of the
@@ -128,7 +128,7 @@ func TestServeHTTPSRefusesBeforeTLS(t *testing.T) {
 		}
 		defer c.Close()
 		_ = c.SetDeadline(time.Now().Add(patience))
-		_, _ = io.WriteString(c, test.text) // a refusal shows when reading
+		_, _ = io.WriteString(c, test.text) // if the server refuses the connection, reading fails
 		var first [1]byte
 		n, err := c.Read(first[:])
 		const handshake = 22 // RFC 8446 §5.1

@@ -58,7 +58,7 @@ var hostileNames = []string{
 	strings.Repeat("\x1b", 400),
 }
 
-// askHostile requests all of these names, and returns the server's output.
+// askHostile requests all hostileNames from a server, and returns the server's output.
 func askHostile(t *testing.T, flags ...string) string {
 	t.Helper()
 	dir := t.TempDir()

@@ -20,7 +20,8 @@ func (c *child) scrape(path string) (status int, body string) {
 	return status, body
 }
 
-// tryScrape is scrape for a server that may be about to close its port.
+// tryScrape does the same as scrape, but returns an error if the server has closed its port
+// already.
 func (c *child) tryScrape(path string) (status int, body string, err error) {
 	c.t.Helper()
 	const before = "haul: metrics at "

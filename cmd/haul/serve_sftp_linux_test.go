@@ -16,7 +16,7 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// startSettledSFTP is startSFTP for a server that gives up all rights that it can.
+// startSettledSFTP does the same as startSFTP, for a server that gives up all rights that it can.
 func startSettledSFTP(t *testing.T, args ...string) *sftpChild {
 	t.Helper()
 	if os.Geteuid() == 0 {

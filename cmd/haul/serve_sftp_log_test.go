@@ -75,7 +75,7 @@ func TestServeSFTPTurnedAway(t *testing.T) {
 		t.Errorf("haul ls: exit code %d, says %q", code, msg)
 	}
 	said := s.stop()
-	turned := -1 // haul ls
+	turned := -1 // do not count the connection of haul ls
 	lines := 0
 	for _, m := range regexp.MustCompile(`msg="sftp: connections turned away" cause=.* connections=(\d+) last=127`).FindAllStringSubmatch(said, -1) {
 		n, err := strconv.Atoi(m[1])

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// halfway begins to fetch a file, and stops in the middle. With the requested timeout, the server
-// waits for it for five minutes instead of half a minute.
+// halfway begins to fetch a file, and stops in the middle. Because of the timeout that it requests,
+// the server waits for the next ACK for five minutes instead of half a minute.
 func (c *child) halfway(name string) *rawClient {
 	c.t.Helper()
 	r := c.dial()

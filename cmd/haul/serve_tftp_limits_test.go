@@ -33,7 +33,7 @@ func TestServeTFTPLimits(t *testing.T) {
 		second.want("\x00\x05\x00\x00" + refusal + "\x00")
 		first.send("\x00\x05\x00\x00enough\x00")
 		c.await(`result="ended by peer"`)
-		// Its place is free once a worker has closed its file.
+		// Another transfer can begin as soon as a worker has closed the file of the first transfer.
 		for late := time.Now().Add(patience); ; {
 			code, got, errs := haul(t, "get", "-q", c.url+"image", "-")
 			if code == 0 && got == image {

@@ -69,7 +69,7 @@ func (m testRun) Run() int {
 	return m.M.Run()
 }
 
-// The tests of internal/serve use these too.
+// patience is how long a test waits for an event.
 const patience = servetest.Patience
 
 type lockedBuffer = servetest.Buffer
@@ -103,7 +103,7 @@ type transcript struct {
 	mu    sync.Mutex
 	text  strings.Builder
 	over  bool
-	grown chan struct{} // closed when there is more
+	grown chan struct{} // closed when more output has arrived
 }
 
 func newTranscript() *transcript { return &transcript{grown: make(chan struct{})} }

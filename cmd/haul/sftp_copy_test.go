@@ -96,7 +96,8 @@ func TestSFTPInterrupted(t *testing.T) {
 	}
 }
 
-// awaitHidden waits until a temporary file in a directory holds enough. end is the end of its name.
+// awaitHidden waits until the function `enough` returns true for the content of a temporary file in
+// a directory. The name of the file ends in `end`.
 func awaitHidden(t *testing.T, dir, end string, enough func([]byte) bool) {
 	t.Helper()
 	for late := time.Now().Add(labPatience); time.Now().Before(late); time.Sleep(2 * time.Millisecond) {

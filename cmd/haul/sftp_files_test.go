@@ -30,12 +30,12 @@ func TestLsStrangeNames(t *testing.T) {
 		files[n] = ""
 	}
 	l := startLab(t, files)
-	// In a pipe, names are unchanged,
+	// In the output to a pipe, names are unchanged.
 	sorted := slices.Sorted(slices.Values(strangeNames))
 	if got := l.must("ls", "lab:"); got != strings.Join(sorted, "\n")+"\n" {
 		t.Errorf("in a pipe: %q", got)
 	}
-	// and in JSON nothing of them is lost.
+	// In JSON, every byte of the names is preserved.
 	out := l.must("ls", "--json", "lab:")
 	if strings.ContainsAny(out, "\x1b\a\t") {
 		t.Errorf("JSON with control characters: %q", out)
@@ -57,7 +57,8 @@ func TestLsStrangeNames(t *testing.T) {
 		}
 		i++
 	}
-	// Messages are for terminals. (The name exists, so it is not a pattern.)
+	// Messages escape the names, because terminals show messages. Each name exists, so it is not
+	// taken for a pattern.
 	for _, n := range strangeNames {
 		code, _, msg := l.haul("rm", "lab:"+n+"/x")
 		var printed strings.Builder

@@ -182,7 +182,7 @@ var lockedKey []byte
 // lockedPhrase is the passphrase of lockedKey.
 const lockedPhrase = "abracadabra"
 
-// writeLockedKey is writeKey for a key with a passphrase. The key is always the same.
+// writeLockedKey does the same as writeKey for a key with a passphrase, which is always lockedKey.
 func writeLockedKey(t *testing.T, file string) string {
 	t.Helper()
 	if err := os.WriteFile(file, lockedKey, 0o600); err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// A fullTree has no space left for new files or, with late, for data.
+// A fullTree has no space left for new files or, if `late` is set, for data.
 type fullTree struct {
 	store.Tree
 	late bool

@@ -159,7 +159,7 @@ func TestWalkEndsWithOutput(t *testing.T) {
 	}
 	full := func() *bufio.Writer { return bufio.NewWriterSize(fullWriter{}, 16) }
 	for name, c := range map[string]struct {
-		most int // most listings
+		most int // number of directories that may be listed
 		run  func(*liar) error
 	}{
 		"ls -R": {1, func(s *liar) error {
@@ -193,7 +193,8 @@ func TestWalkEndsWithOutput(t *testing.T) {
 	}
 }
 
-// After a server is lost, it gets no more requests; another server does.
+// After the connection to a server is lost, that server gets no more requests, but another server
+// does.
 func TestWalkLosesServer(t *testing.T) {
 	gone, other := &liar{names: []string{"a/"}, err: sftpclient.ErrConnectionLost}, &liar{names: []string{"f"}}
 	var out strings.Builder
@@ -201,7 +202,7 @@ func TestWalkLosesServer(t *testing.T) {
 	for _, s := range []*liar{gone, gone, other} {
 		d.below(t.Context(), s, "d", "", 1)
 	}
-	_ = d.out.Flush() // to a builder
+	_ = d.out.Flush() // cannot fail, because it writes to a strings.Builder
 	if err := d.err(); !remote.IsLost(err) || len(d.errs) != 1 || gone.listed != 1 || out.String() != "└── f\n" {
 		t.Errorf("%v after %d listings, printed %q", err, gone.listed, out.String())
 	}

@@ -143,7 +143,7 @@ func TestSlowLogin(t *testing.T) {
 			if late != errors.Is(err, os.ErrDeadlineExceeded) {
 				t.Errorf("late: %v, and got %v", late, err)
 			}
-			time.Sleep(time.Minute) // the server's goroutine is still asleep
+			time.Sleep(time.Minute) // until the server's goroutine, which still sleeps, has returned
 		})
 	}
 }

@@ -358,7 +358,7 @@ func dialFails(t *testing.T, d *Dialer, dest Destination, class error, words ...
 	_ = dialError(t, d, dest, class, words...)
 }
 
-// dialError is like dialFails, and returns the error.
+// dialError does the same as dialFails, and returns the error.
 func dialError(t *testing.T, d *Dialer, dest Destination, class error, words ...string) error {
 	t.Helper()
 	c, err := d.Dial(withTimeout(t), dest)

@@ -113,7 +113,7 @@ func TestKeygenFormats(t *testing.T) {
 		for _, passphrase := range []string{"", "some words"} {
 			for _, public := range []bool{true, false} {
 				if passphrase != "" && strings.HasSuffix(args, "PKCS8") || passphrase == "" && !public {
-					continue // x/crypto/ssh cannot read the first, and the second makes no difference
+					continue // x/crypto/ssh cannot read encrypted PKCS#8, and plain keys need no .pub file
 				}
 				name := fmt.Sprintf("%s %q %v", args, passphrase, public)
 				file := filepath.Join(t.TempDir(), "key")

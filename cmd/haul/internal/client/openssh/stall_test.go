@@ -236,7 +236,8 @@ func TestStuckUser(t *testing.T) {
 	}
 }
 
-// A slowUser answers yes and x after some time.
+// A slowUser answers when the function `until` returns: with yes to a question, and with "x" to a
+// prompt for a password.
 type slowUser struct {
 	Batch
 	until func()
