@@ -39,7 +39,7 @@ const (
 	resendAfter = 200 * time.Millisecond
 )
 
-// A testbed has a server, a good peer, and one that behaves badly.
+// A testbed has a server, a good peer, and a peer that behaves badly.
 type testbed struct {
 	*testing.T
 	dir    string // the served directory

@@ -25,7 +25,7 @@ import (
 
 // playClient runs a client against a server with a port for each loop, and against a server with a
 // single port. Afterwards it checks the transfers: each is logged in one line, in the order of
-// want, and passed to Ended, which counts them.
+// `want`, and is passed to Ended, which counts the transfers.
 func playClient(t *testing.T, f func(*simWorld), want ...string) {
 	t.Helper()
 	for _, single := range []bool{false, true} {

@@ -283,7 +283,7 @@ func TestFileShrinks(t *testing.T) {
 	}
 }
 
-// The same holds if a client's file becomes shorter while it is sent.
+// If a client's file becomes shorter while it is sent, the transfer ends at once too.
 func TestClientFileShrinks(t *testing.T) {
 	for _, left := range []int{0, 100, 30_000, 49_999} {
 		inWorld(t, func(w *simWorld, s *Config) { w.net.Default = slowLink }, func(w *simWorld) {

@@ -116,8 +116,8 @@ func TestLoopsShareMemory(t *testing.T) {
 	}
 }
 
-// If the memory for buffers is exhausted, a transfer that needs more is refused, and those that
-// have their memory continue.
+// If the memory for buffers is exhausted, a transfer that needs more is refused, and transfers that
+// already have their memory continue.
 func TestMemoryOut(t *testing.T) {
 	const block = 8192
 	inWorld(t, func(w *simWorld, s *Config) {
@@ -202,7 +202,7 @@ func TestManyUploadsAtOnce(t *testing.T) {
 	})
 }
 
-// Forged uploads reduce the windows of others only as long as they last.
+// Forged uploads reduce the windows of other uploads only until the forged uploads end.
 func TestForgedUploadsPromiseLittle(t *testing.T) {
 	inWorld(t, func(_ *simWorld, s *Config) { s.Loops, s.Memory = 1, 16<<20 }, func(w *simWorld) {
 		for i := range 2000 {

@@ -118,7 +118,7 @@ func TestProgress(t *testing.T) {
 	})
 }
 
-// A server that cannot open all its sockets closes those that it opened.
+// A server that cannot open all its sockets closes the sockets that it has opened.
 func TestListenFails(t *testing.T) {
 	for k := range 8 {
 		n := sim.New(1)

@@ -35,7 +35,8 @@ func listen(t testing.TB, addr netip.Addr, c Config) *Conn {
 	return conn
 }
 
-// haveIPv6 asks package net rather than this package.
+// haveIPv6 reports whether this host has IPv6. It asks package net, so that a fault of this package
+// does not change the answer.
 var haveIPv6 = sync.OnceValue(func() bool {
 	c, err := net.ListenPacket("udp6", "[::1]:0")
 	if err != nil {
@@ -103,7 +104,8 @@ func texts(all []got) []string {
 	return s
 }
 
-// configs has ways to open a socket. The datagrams must be the same with all of them.
+// configs holds the configurations with which the tests open sockets. The datagrams must be the
+// same with each of them.
 var configs = map[string]Config{
 	"offload": {}, "plain": {Plain: true}, "refusals": {Refusals: true},
 	"busy": {Busy: true}, "busy plain": {Busy: true, Plain: true},

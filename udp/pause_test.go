@@ -176,8 +176,8 @@ func testDeadline(t *testing.T, config Config) {
 	read(t, c, 1) // a deadline that has passed does not affect the next Read
 }
 
-// If a deadline has passed unnoticed, a Read with a later deadline still waits until that one: it
-// returns data that arrives before.
+// If a deadline has passed unnoticed, a Read with a later deadline still waits until the later
+// deadline: it returns data that arrives before that.
 func TestDeadlineMovesOn(t *testing.T) { bothWays(t, testDeadlineMovesOn) }
 
 func testDeadlineMovesOn(t *testing.T, config Config) {

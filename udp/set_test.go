@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// setConfigs has the kinds of sockets that a Set opens.
+// setConfigs holds a SetConfig for each kind of socket that a Set opens.
 var setConfigs = map[string]SetConfig{
 	"single": {Datagram: 2000},
 	"bulk":   {Bulk: true},

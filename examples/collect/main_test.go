@@ -36,7 +36,7 @@ func TestCollect(t *testing.T) {
 
 	var c tftpclient.Client
 	var mu sync.Mutex
-	var want []string // mu
+	var want []string // guarded by mu
 	put := func(name, state string, b []byte) {
 		target, err := tftpclient.ParseURL(base + name)
 		if err == nil {

@@ -102,7 +102,7 @@ func TestRepeatsAreAnswered(t *testing.T) {
 }
 
 // An ERROR about an unknown transfer ID does not refer to a request, which has no ID. If a peer
-// sends it again after another request, it counts.
+// sends the ERROR again after another request, the ERROR counts.
 func TestUnknownIDBeforeAnswer(t *testing.T) {
 	now := time.Unix(1000, 0)
 	unknown := AppendError(nil, transfer.UnknownID, "no such transfer here")

@@ -75,8 +75,8 @@ func TestKeepersGetTwiceAsManyEachTime(t *testing.T) {
 	b.want("eight", 12, 19, 39, 43)
 }
 
-// If no answer arrives within the timeout, everything from the gap follows. After two of these the
-// peer counts as one that drops blocks out of order, and gets everything at once.
+// If no answer arrives within the timeout, everything from the gap follows. After two such timeouts
+// the peer counts as one that drops blocks out of order, and gets everything at once.
 func TestTwoMissesMakeAPeerThatDrops(t *testing.T) {
 	b := newBench(t, 8)
 	for _, at := range []int64{0, 10} {
