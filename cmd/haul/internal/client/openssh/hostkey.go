@@ -235,8 +235,8 @@ func (h *hostCheck) changed(key ssh.PublicKey, why error) error {
 			"; continuing without passwords, since StrictHostKeyChecking is off")
 		return nil
 	case h.dest.Policy == Ask && !sameType:
-		// Only the policy Ask allows a new key of another type, after a question. AcceptNew must
-		// refuse it, because an attacker could always show a key of another type.
+		// Only the policy Ask lets the user decide about a new key of another type. AcceptNew must
+		// refuse the key, because an attacker could always show a key of another type.
 		return h.ask(key, why)
 	}
 	return h.fault(Changed, key, h.known.keys, why)
