@@ -38,7 +38,7 @@ type serverConn struct {
 
 	channels atomic.Int64 // number of channels that the peer has not closed yet
 
-	work sync.WaitGroup // all goroutines of the connection except the one that runs serve
+	work sync.WaitGroup // waits for all goroutines of the connection except the one that runs serve
 }
 
 func newServerConn(s *Server, ctx context.Context, nc net.Conn, visit *penalty.Visit) *serverConn {

@@ -141,7 +141,7 @@ func (g *passwordGuard) lockoutBanner() string {
 		max(time.Second, r.For.Round(time.Second)))
 }
 
-// lockedOut calls the LockedOut hook if a lockout of the source began.
+// lockedOut calls the LockedOut hook for the lockout `began`, unless it is nil.
 func (s *Server) lockedOut(from net.Addr, began *penalty.Lockout) {
 	if began != nil && s.LockedOut != nil {
 		s.LockedOut(from, Lockout{Network: began.Source, For: began.For, Passwords: began.Cause == penalty.WrongPasswords})

@@ -146,8 +146,8 @@ func (r *receiveQuota) look() error {
 }
 
 // judge checks each channel. If the result depends on a test write that is under way, judge returns
-// a channel tried, which is closed when that write has completed. Then judge has to be called
-// again.
+// the channel `tried`, which is closed when that write has completed. The caller then has to call
+// judge again.
 func (r *receiveQuota) judge() (tried <-chan struct{}, err error) {
 	wrote := r.wrote.Load()
 	moves := wrote != r.lookedWrote
@@ -187,7 +187,7 @@ func (r *receiveQuota) judge() (tried <-chan struct{}, err error) {
 	return tried, nil
 }
 
-// tryWrite sends a message that has no effect on the peer, and then closes the channel trying. If
+// tryWrite sends a message that has no effect on the peer, and then closes the channel `trying`. If
 // the write completes, the peer still receives.
 func (r *receiveQuota) tryWrite() {
 	r.poke()
@@ -205,8 +205,8 @@ type queue struct {
 	ch    io.Reader
 
 	reading  sync.Mutex // held while ch is read; locked before quota.mu
-	buffered []byte     // the moved data; both reading and quota.mu are held to change it
-	err      error      // the error that ch returned after the moved data; guarded by reading
+	buffered []byte     // the moved data; both locks, `reading` and quota.mu, are held to change it
+	err      error      // the error that ch returned after the moved data; guarded by the lock `reading`
 
 	window int64 // the channel's window in bytes; guarded by quota.mu
 	base   int64 // value of excess when the channel was last known to be empty; guarded by quota.mu

@@ -131,7 +131,7 @@ type Server struct {
 	MaxConnsPerSource      int            // connections of one source at a time; 0 means 256
 	MaxHandshakes          int            // connections that have not logged in yet; 0 means 100
 	MaxHandshakesPerSource int            // connections of one source that have not logged in yet; 0 means 10
-	Exempt                 []netip.Prefix // sources with no limits per source, never refused for failures
+	Exempt                 []netip.Prefix // sources that have no limits per source and are never refused for failures
 
 	shared shared
 }

@@ -108,7 +108,7 @@ func (s *stream) fill(n int) error {
 		in.grow()
 	}
 	if s.at > 0 {
-		copy(in.b, in.b[len(in.b)-rest:]) // rest is 0 if in was reset
+		copy(in.b, in.b[len(in.b)-rest:]) // `rest` is 0 if `in` was reset
 		in.b, s.at = in.b[:rest], 0
 	}
 	limit := cap(in.b)

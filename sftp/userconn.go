@@ -90,7 +90,7 @@ func (c *userConn) abandoned() error {
 	return ErrAbandoned
 }
 
-// enter sets the account of the connection. Account.check has accepted it before.
+// enter sets the account of the connection. Account.check has accepted the account before.
 func (c *userConn) enter(a *Account) {
 	c.account, c.info.Account = a, a
 	if a.User != "" {

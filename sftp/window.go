@@ -8,7 +8,7 @@ import (
 
 // The window of a channel in x/crypto is always 2 MiB. At a round trip of 20 ms, this limits
 // uploads to 100 MB/s. So the server widens the window of a channel with a large upload: see
-// decision 021.
+// docs/decisions/021-a-wider-window.md.
 const (
 	// channelWindow is the usual window of a channel in x/crypto, in bytes.
 	channelWindow = 2 << 20

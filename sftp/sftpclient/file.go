@@ -142,7 +142,7 @@ func (c *Client) openFile(ctx context.Context, name string, flag int, perm fs.Fi
 		attrs.SetMode(wire.Mode(perm.Perm()))
 	}
 	r := c.mux.NewFile(name, flags)
-	// was is the error of the request for the attributes that the file had before it was opened.
+	// `was` is the error of the request for the attributes that the file had before it was opened.
 	was, err := r.Open(ctx, flags, attrs, how)
 	existed := how.Also == nil && was == nil
 	switch {

@@ -168,8 +168,8 @@ func (f *File) WriteTo(w io.Writer) (n int64, err error) {
 	}
 }
 
-// writeNext writes bytes at pos to w, and advances pos by the number of bytes that w has taken. The
-// caller holds mu.
+// writeNext writes b, the bytes of the file at pos, to w. It advances pos by the number of bytes
+// that w has taken. The caller holds mu.
 func (f *File) writeNext(w io.Writer, b []byte) (int, error) {
 	if len(b) == 0 {
 		return 0, nil

@@ -109,7 +109,7 @@ func (f *File) readFromDirect(r io.Reader) (n int64, err error) {
 	}
 }
 
-// FillFrom copies size bytes of r, from offset off on, to the same offsets of the file, with many
+// FillFrom copies `size` bytes of r, from offset off on, to the same offsets of the file, with many
 // requests in flight. It returns how many bytes after off the server has confirmed without a gap. A
 // size of -1 means up to the end of r. It reads r from one goroutine. If r is too short, the error
 // is io.ErrUnexpectedEOF.

@@ -55,7 +55,7 @@ type resumableUpload struct {
 	whole   int64          // number of leading bytes that the server has confirmed; guarded by mu
 	behind  int64          // number of leading bytes written, confirmed or not; guarded by mu
 	high    int64          // offset of the end of the written data; guarded by mu
-	noted   int64          // the value of whole in the latest record, written or about to be; guarded by mu
+	noted   int64          // the value of `whole` in the latest record, which is written or being written; guarded by mu
 	notedAt time.Time      // time at which noted was set; guarded by mu
 	noting  bool           // a record is being written; guarded by mu
 	pending sync.WaitGroup // waits for the goroutine that writes a record

@@ -32,7 +32,7 @@ type upload struct {
 	f      *File
 
 	// vanished is called if the temporary file does not exist any more. It returns nil if this
-	// upload has renamed it. It is nil if no other upload can take the file over.
+	// upload has renamed the file. The field is nil if no other upload can take the file over.
 	vanished func() error
 
 	mu   sync.Mutex
@@ -156,7 +156,8 @@ func (u *upload) SetAttr(a store.Attr) error {
 	return nil
 }
 
-// Perm returns false because the server's umask decides.
+// Perm returns false, because the server decides, for example with its umask, which permission bits
+// the file gets.
 func (u *upload) Perm() (fs.FileMode, bool) { return 0, false }
 
 // openUpload opens the data written to an upload so far, once the server has confirmed it.

@@ -92,7 +92,7 @@ type calls struct {
 
 	// Guarded by mu:
 	waiting queue[*Call]  // calls that are not sent yet
-	closing int           // CLOSEs without an answer for which nobody waits
+	closing int           // number of unanswered CLOSEs whose results no caller waits for
 	drained chan struct{} // closed to make drain check its condition again; nil if drain is not waiting
 }
 
@@ -211,9 +211,9 @@ func (c *calls) handleClosed(error) {
 // drainTimeout is the longest time that drain waits.
 const drainTimeout = time.Second
 
-// drain waits until the server has answered the CLOSEs for which nobody waits, but at most a
-// second. If there is only one such CLOSE, drain waits only until it has been sent: see Drain of
-// the client. It locks mu.
+// drain waits until the server has answered the CLOSEs whose results no caller waits for, but at
+// most a second. If there is only one such CLOSE, drain waits only until it has been sent: see
+// Drain of the client. It locks mu.
 func (c *calls) drain() {
 	timer := time.NewTimer(drainTimeout)
 	defer timer.Stop()

@@ -81,7 +81,7 @@ func (f *File) Cut(ctx context.Context, size int64) error {
 	old, reach := f.old, f.reach
 	f.mux.mu.Unlock()
 	if f.single || old == math.MaxInt64 || reach <= max(size, old) {
-		return nil // no byte was written after the offsets size and old, or the old size is unknown
+		return nil // no byte was written after the offsets `size` and `old`, or the old size is unknown
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cutTime)
 	defer cancel()
@@ -211,9 +211,9 @@ func (c *Closing) Await(ctx context.Context) error {
 // show progress.
 const maxCopyData = 256 << 20
 
-// Clone has the server copy the first size bytes of the file f to the empty file `to`, by copy-data
-// requests. After each request it calls the function `copied` with the number of bytes that the
-// request has copied. If f has become shorter, Clone copies the bytes that exist.
+// Clone has the server copy the first `size` bytes of the file f to the empty file `to`, by
+// copy-data requests. After each request it calls the function `copied` with the number of bytes
+// that the request has copied. If f has become shorter, Clone copies the bytes that exist.
 func (f *File) Clone(ctx context.Context, to *File, size int64, copied func(n int64)) error {
 	// A handle is valid only in its session, and the request contains the handles of both files. So
 	// both must be open in the same session.
@@ -240,8 +240,8 @@ func (f *File) Clone(ctx context.Context, to *File, size int64, copied func(n in
 	return err
 }
 
-// fillConfig returns the configuration of a plan for writing size bytes at off. A size of -1 means
-// that the end of the data is not known yet.
+// fillConfig returns the configuration of a plan for writing `size` bytes at off. A size of -1
+// means that the end of the data is not known yet.
 func (f *File) fillConfig(off, size int64) pipeline.Config {
 	p := pipeline.Config{Offset: off, Size: size}
 	if f.single {

@@ -30,8 +30,8 @@ func (x *fill) granted(g grant) {
 	x.t.notify()
 }
 
-// Fill copies size bytes of r, starting at offset off, to the same offsets of the file. A size of
-// -1 means that Fill copies up to the end of r. Fill returns how many bytes the server has
+// Fill copies `size` bytes of r, starting at the offset off, to the same offsets of the file. A
+// size of -1 means that Fill copies up to the end of r. Fill returns how many bytes the server has
 // confirmed without a gap, and a [*Failure] if some are missing. After at least `every` further
 // bytes are confirmed, Fill calls progress, if it is not nil, with the offset up to which all bytes
 // are confirmed. Fill stops early when ctx or the file's life ends.

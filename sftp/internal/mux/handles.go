@@ -60,7 +60,7 @@ type handleSet struct {
 	narrow  bool          // the server has refused to open the file in a further session
 	closed  bool          // the file was closed, so handles from OPENs under way are closed too
 	err     error         // why the file cannot be used any more; nil while it can
-	changes chan struct{} // closed when handles or err change; nil if nobody waits for that
+	changes chan struct{} // closed when `handles` or `err` changes; nil if nobody waits for that
 	reach   int64         // no byte at or after this offset was sent
 	sure    int64         // all bytes before this offset are confirmed
 	broke   int           // number of sessions with this file that violated the protocol
@@ -75,7 +75,7 @@ type guess struct {
 
 	// Set as answers arrive:
 	open     bool // the OPEN returned the guessed handle
-	answered bool // the FSTAT of the guessed handle was answered: attrs holds the answer, or `why` the error
+	answered bool // the FSTAT of the guessed handle was answered: `attrs` holds the answer, or `why` the error
 	attrs    wire.Attrs
 	why      error
 }
@@ -198,8 +198,8 @@ func (f *handleSet) notifyWaiting() {
 	}
 }
 
-// awaitChange calls the function begin, and then waits until handles or err change. It unlocks mu
-// while it waits.
+// awaitChange calls the function `begin`, and then waits until the fields handles or err change. It
+// unlocks mu while it waits.
 func (f *handleSet) awaitChange(ctx context.Context, begin func()) (err error) {
 	if f.changes == nil {
 		f.changes = make(chan struct{})

@@ -48,7 +48,7 @@ type Listing struct {
 	endedAt  int   // number of the first request whose answer marked the end of the directory
 	empty    int   // number of answers in a row with no entries except "." and ".."
 	end      error // why no more requests are sent; io.EOF at the end of the directory
-	unsafe   error // an error about the first unsafe name
+	unsafe   error // an error about the first unsafe name; nil if all names were safe
 	bad      int   // number of answers that had unsafe names
 	notified chan struct{}
 }

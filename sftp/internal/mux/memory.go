@@ -38,7 +38,7 @@ type segmentUse struct {
 	held     int64 // bytes in the buffers of these segments
 }
 
-// mayHold reports whether the file may have another segment of size bytes. All files together may
+// mayHold reports whether the file may have another segment of `size` bytes. All files together may
 // hold `memory` bytes, and this file may hold `path` bytes, because more would not fit on the path
 // to the server.
 func (u *segmentUse) mayHold(size, memory, path int64) bool {
@@ -62,7 +62,7 @@ type segment struct {
 	room    int // how many bytes of data the buffer has room for
 	buffer  *Buffer
 	asked   bool // its data was sent, so no more data is added to it
-	writing int  // number of users that still need buffer, such as queued packets
+	writing int  // number of users that still need the buffer, such as queued packets
 	done    bool // the run no longer needs the segment
 }
 

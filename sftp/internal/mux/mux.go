@@ -95,8 +95,8 @@ func (m *Mux) Close() error {
 	return nil
 }
 
-// Drain waits until the server has answered the CLOSEs for which nobody waits, but at most a
-// second: see Drain of the client.
+// Drain waits until the server has answered the CLOSEs whose results no caller waits for, but at
+// most a second: see Drain of the client.
 func (m *Mux) Drain() { m.calls.drain() }
 
 // A State describes the activity of a mux, and its measurements of the path to the server.
@@ -105,11 +105,11 @@ type State struct {
 	Window          int // limit for the bytes in flight
 	InFlight        int // bytes in flight
 	RoundTrip       time.Duration
-	Rate            int64 // in bytes per second
+	Rate            int64 // measured throughput, in bytes per second
 
 	Transfers  int
 	Requests   bool   // some requests are unanswered or not sent yet
-	Closing    int    // CLOSEs without an answer for which nobody waits
+	Closing    int    // number of unanswered CLOSEs whose results no caller waits for
 	Unsent     bool   // some requests without data have not been sent
 	Held       int64  // bytes in buffers of files: read ahead, or written but not confirmed
 	LastLoss   error  // the error of the session that failed most recently

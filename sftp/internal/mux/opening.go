@@ -138,7 +138,7 @@ func (o *opener) enlist(s *Session) {
 // isEnlisted reports whether a session is in the pool.
 func (o *opener) isEnlisted(s *Session) bool { return slices.Contains(o.pool.sessions, s) }
 
-// strike removes a session whose handshake has failed, and takes back its requests.
+// strike removes a session whose handshake has failed, and takes back its requests: see takeBack.
 func (o *opener) strike(s *Session, err error) {
 	s.timer.Stop()
 	if s.gone || !o.isEnlisted(s) {
@@ -364,7 +364,7 @@ func (o *opener) takeBack(s *Session) {
 	}
 }
 
-// fail ends all sessions with err.
+// fail ends the mux and all its sessions, with err as the error.
 func (o *opener) fail(err error) {
 	if o.err == nil {
 		o.err = err

@@ -13,9 +13,9 @@ const (
 	// less at longer ones.
 	farTrip = 4 * time.Millisecond
 
-	// If at least farBytes remain to be moved on such a path, all allowed connections are opened at
-	// once, with farSessions sessions each. Adding one at a time, to see whether it helps, would
-	// take longer than moving that much data.
+	// If at least farBytes remain to be moved on a path whose round trip is at least farTrip, all
+	// allowed connections are opened at once, with farSessions sessions each. Adding one at a time,
+	// to see whether it helps, would take longer than moving that much data.
 	farBytes    = 64 << 20
 	farSessions = 2
 

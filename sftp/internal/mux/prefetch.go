@@ -47,7 +47,7 @@ type prefetched struct {
 	name    string
 	session *Session
 	until   time.Time // the answers must not be used after this time
-	stats   int       // number of Stat calls that were answered with attrs or stat
+	stats   int       // number of Stat calls that were answered with `attrs` or `stat`
 
 	attrs  wire.Attrs
 	stat   error // the error of the STAT; nil if attrs is valid

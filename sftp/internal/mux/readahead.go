@@ -29,7 +29,7 @@ type ReadAhead struct {
 	t     *transfer
 	pos   int64 // offset of the next byte that the reader takes
 	start int64 // offset at which reading began
-	ahead int64 // how many bytes to request from pos on
+	ahead int64 // how many bytes to request from `pos` on
 	shown bool  // the reader has taken enough of `block` to prove that it reads sequentially
 	block block // the block from which the reader takes bytes
 

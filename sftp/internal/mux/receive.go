@@ -103,7 +103,7 @@ func (m *Mux) took(s *Session, p destination, got int, err error) error {
 			b.Free()
 		}
 		if t.gone {
-			t.notify() // the goroutine that owns the memory waits until it is no longer written to
+			t.notify() // the goroutine that owns the memory waits until no session writes to it
 		}
 		return lost("read", err)
 	}
@@ -123,7 +123,7 @@ func (m *Mux) took(s *Session, p destination, got int, err error) error {
 		t.plan.Reply(now, inner, got)
 		t.changed(now)
 		if t.gone {
-			t.notify() // the goroutine that owns the memory waits until it is no longer written to
+			t.notify() // the goroutine that owns the memory waits until no session writes to it
 		}
 		return nil
 	}

@@ -23,7 +23,7 @@ type request struct {
 	to      []byte   // for a READ: memory for the data; nil if the data goes into a buffer
 	filling bool     // for a READ: a session is writing to the memory `to`
 	void    bool     // for a READ: the guessed handle was wrong, so the plan requests the range again
-	next    *request // the next element of the free list, if this one is free
+	next    *request // the next element of the free list, if this element is free
 }
 
 // A requestTable finds requests by their IDs. An ID is reused only after its request was answered

@@ -43,7 +43,7 @@ type source interface {
 }
 
 // A transfer moves one range of one file, according to its plan. The goroutine that needs the
-// result waits on notified, and then checks how far the transfer is.
+// result waits on the channel `notified`, and then checks how far the transfer is.
 type transfer struct {
 	all      *transfers
 	file     *handleSet
@@ -280,8 +280,8 @@ func (ts *transfers) isFull(s *Session, chunk int) bool {
 }
 
 // next requests the next range in the least busy session, if there is room. It returns that
-// session, or nil if the file is open in none. The result ok reports whether it sent or granted a
-// request.
+// session, or nil if the file is open in no session. The result ok reports whether it sent or
+// granted a request.
 func (t *transfer) next(now time.Time) (*Session, bool) {
 	h, ok := t.file.idlest(t.plan.Chunk())
 	if !ok {

@@ -18,7 +18,7 @@ type Record struct {
 	Seq    uint64 // number of the record; of two records, the one with the higher number is newer
 	Whole  int64  // number of complete bytes, from the start
 	Size   int64  // expected size of the file in bytes; 0 if unknown
-	Source uint64 // a hash of Create.Source
+	Source uint64 // a hash of store.Create.Source
 	Open   bool   // the upload that wrote this record may still be under way
 	File   string // the random part of the temporary file's name
 }

@@ -20,8 +20,8 @@ func AppendClose(b []byte, id uint32, handle string) []byte {
 	return appendOne(b, TypeClose, id, handle)
 }
 
-// AppendRead appends a READ, which is answered by DATA with at most length bytes, or by STATUS: its
-// code is EOF at the end of the file.
+// AppendRead appends a READ, which is answered by DATA with at most `length` bytes, or by STATUS:
+// its code is EOF at the end of the file.
 func AppendRead(b []byte, id uint32, handle string, offset int64, length uint32) []byte {
 	b, at := begin(b, TypeRead, id)
 	b = appendString(b, handle)
@@ -194,7 +194,8 @@ func AppendCopyData(b []byte, id uint32, handle string, offset, length int64, to
 }
 
 // AppendHomeDirectory appends a home-directory, which is answered by NAME with one name, or by
-// STATUS. An empty user means the user who is logged in; OpenSSH does not support that.
+// STATUS. An empty string as the user means the user who is logged in; OpenSSH does not support
+// that.
 func AppendHomeDirectory(b []byte, id uint32, user string) []byte {
 	return appendExtendedOne(b, ExtHomeDirectory, id, user)
 }
