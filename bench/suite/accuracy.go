@@ -12,14 +12,14 @@ import (
 	"github.com/haul-project/haul/bench/suite/record"
 )
 
-// An emulated link is measured like a contender, so that a report shows how far the figures over
-// it can be trusted.
+// The emulator of a link is measured like a contender, so that a report shows how far the figures
+// over the link can be trusted.
 const (
 	emulatorGroup = "emulator"
 	emulatorName  = "emulator"
 )
 
-// accuracy measures how closely a link matches its profile.
+// accuracy returns the scenario that measures how closely a link matches its profile.
 func accuracy(profile string) Scenario {
 	return Scenario{
 		Scenario: record.Scenario{
@@ -31,7 +31,8 @@ func accuracy(profile string) Scenario {
 	}
 }
 
-// emulator returns the contender of such a scenario.
+// emulator returns the only contender of the scenarios that accuracy returns: the emulator of the
+// link.
 func emulator() contender {
 	return contender{
 		Contender: record.Contender{Name: emulatorName},
@@ -39,7 +40,7 @@ func emulator() contender {
 	}
 }
 
-// noServer is used if there is no server.
+// noServer takes the place of the server in scenarios without one.
 type noServer struct{}
 
 func (noServer) Addr() netip.AddrPort        { return netip.AddrPort{} }
@@ -47,7 +48,7 @@ func (noServer) CPU() (time.Duration, error) { return 0, nil }
 func (noServer) Memory() int64               { return 0 }
 func (noServer) Stop()                       {}
 
-// measureLink is an act: see link.Link.Measure.
+// measureLink is an act that measures the link: see link.Link.Measure.
 func measureLink(ctx context.Context, st *stage, _ bool) (tally, error) {
 	a, err := st.link.Measure(ctx, LinkTools(st.link, st.suite.Peers))
 	if err != nil {
@@ -60,7 +61,7 @@ func measureLink(ctx context.Context, st *stage, _ bool) (tally, error) {
 		record.CycleP99:     ms(a.Ping.P99),
 		record.CycleOff:     100 * a.Off(),
 	}}
-	for _, b := range a.Bulk { // the last one sends single datagrams, which is hardest
+	for _, b := range a.Bulk { // the figures of the last stream remain, which sends single datagrams: the hardest case
 		t.figures[record.LinkRate], t.figures[record.LinkRateProfile] = b.Got, b.Want
 		t.figures[record.LinkCPU] = b.Share
 		t.figures[record.LinkDrops] = float64(b.Failures)
@@ -75,8 +76,8 @@ func measureLink(ctx context.Context, st *stage, _ bool) (tally, error) {
 	return t, nil
 }
 
-// LinkTools returns further programs that can measure a link, if this machine or the peers'
-// directory has them.
+// LinkTools returns the further programs that can measure a link, as far as this machine or the
+// directory of the peers has them.
 func LinkTools(l *link.Link, peers string) link.Tools {
 	var t link.Tools
 	if path, err := exec.LookPath("ping"); err == nil {

@@ -10,21 +10,22 @@ import (
 	"github.com/haul-project/haul/bench/suite/record"
 )
 
-// beforeName replaces "haul" in the name of another build's contender.
+// beforeName replaces "haul" in the name of a contender that is another build of haul.
 const beforeName = "haul before"
 
-// IsBefore reports whether a contender is the other build of haul.
+// IsBefore reports whether a contender is another build of haul: see Suite.Before.
 func IsBefore(c record.Contender) bool { return strings.HasPrefix(c.Name, beforeName) }
 
-// asBefore returns the name of haul's contender for the other build, and asHaul does the reverse.
+// asBefore converts the name of a contender with haul to its name for the other build, and asHaul
+// converts it back.
 func asBefore(name string) string { return strings.ReplaceAll(name, "haul", beforeName) }
 func asHaul(name string) string   { return strings.ReplaceAll(name, beforeName, "haul") }
 
 // haulPair is the SFTP pair with haul on both sides.
 const haulPair = "haul to haul"
 
-// addBefore adds the contenders of another build. Its programs for SFTP and TCP are in the
-// directory of its binary, where there are no other servers.
+// addBefore adds the contenders of the other build, Suite.Before, to the set. The other build's
+// programs for SFTP and TCP are in the directory of its binary, which contains no peers.
 func (s *Suite) addBefore(set *peer.Set) error {
 	servers, err := peer.Haul(beforeName, s.Before)
 	if err != nil {

@@ -11,33 +11,35 @@ import (
 	"github.com/haul-project/haul/bench/suite/record"
 )
 
-// A disturbance is other work for the server. It returns once it has begun, and its stop function
-// returns how much of it there was.
+// A disturbance is a function that begins other work for the server. The function `stop` ends that
+// work, and returns how much of it the server has done.
 type disturbance func(ctx context.Context, st *stage) (stop func() extent, err error)
 
-// extent is the amount of a disturbance, in packets or requests, with any problems.
+// extent is the amount of a disturbance, in packets or requests, with a warning if there was a
+// problem.
 type extent struct {
 	events  float64
 	warning string
 }
 
-// takesHold is how long a disturbance runs before latencies count.
+// takesHold is how long a disturbance runs before latencies are measured.
 const takesHold = 500 * time.Millisecond
 
-// besidePeers are one of each kind: a server with a loop, one with a process for each transfer,
-// and haul.
+// besidePeers names the servers that are measured: haul, one with a process for each transfer, and
+// one with a loop.
 var besidePeers = []string{"haul", "tftpd-hpa", "dnsmasq"}
 
-// Small downloads that are measured while the server does other work: enough for a 99th
-// percentile, and few enough to leave most of the server to the other work.
+// These constants describe the small downloads that are measured while the server does other work.
+// They are enough for a 99th percentile, and so few that most of the server's time is left for the
+// other work.
 const (
-	besideRate   = 200.0 // a second
+	besideRate   = 200.0 // downloads begun per second
 	besideSize   = 10 * kB
-	besideAtOnce = 200 // at the same time; further ones count as late
+	besideAtOnce = 200 // largest number of downloads at the same time; further ones begin late
 )
 
-// besides returns scenarios that measure the delays of small downloads, alone and during work
-// that may block a server.
+// besides returns the scenarios that measure the delays of small downloads, alone and during other
+// work that may block a server.
 func besides(length time.Duration) []Scenario {
 	var all []Scenario
 	for _, b := range []struct {
@@ -64,7 +66,8 @@ func besides(length time.Duration) []Scenario {
 	return all
 }
 
-// besideOf returns the act that makes the load during a disturbance.
+// besideOf returns an act that makes the scenario's load during a disturbance, or alone if
+// `disturb` is nil.
 func besideOf(disturb disturbance) act {
 	return func(ctx context.Context, st *stage, warmup bool) (tally, error) {
 		load := st.sc.Load

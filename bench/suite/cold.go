@@ -15,18 +15,18 @@ import (
 	"github.com/haul-project/haul/bench/suite/record"
 )
 
-// coldFiles is the name of the scenario with files that are not in the page cache.
+// coldFiles is the name of the disturbance by downloads of files that are not in the page cache.
 const coldFiles = "cold"
 
 const (
-	coldRate    = 4 * mB // bytes a second that the server may read from the disk
+	coldRate    = 4 * mB // limit of the server's reads from the disk, in bytes a second
 	coldClients = 4
 	coldSize    = 32 * mB
 	dropEvery   = 100 * time.Millisecond
 )
 
-// cold downloads large files from a server that is limited to coldRate, and keeps removing the
-// files from the page cache.
+// cold is a disturbance that downloads large files, and keeps removing them from the page cache.
+// The server's reads from the disk are limited to coldRate.
 func cold(ctx context.Context, st *stage) (func() extent, error) {
 	l := record.Load{Concurrency: coldClients, Transfers: longerTransfers, Size: coldSize, BlockSize: 1468, Window: 16}
 	if err := st.makeFiles(ctx, record.Load{Size: coldSize, Transfers: coldClients}); err != nil {
@@ -59,8 +59,8 @@ func cold(ctx context.Context, st *stage) (func() extent, error) {
 	}, nil
 }
 
-// drop removes the cold files from the page cache. Only clean pages can be removed, hence the
-// sync.
+// drop removes the cold files from the page cache. Only clean pages can be removed, so drop syncs
+// the files first.
 func (st *stage) drop() error {
 	for i := range coldClients {
 		f, err := os.Open(filepath.Join(st.root, fileName(coldSize, strconv.Itoa(i))))
@@ -75,8 +75,8 @@ func (st *stage) drop() error {
 	return nil
 }
 
-// diskOf returns the number of the disk that contains a directory. It is the whole disk, since
-// partitions cannot be limited.
+// diskOf returns the device number of the disk that contains a directory. It is the number of the
+// whole disk, because reads from a partition cannot be limited.
 func diskOf(dir string) (string, error) {
 	var s unix.Stat_t
 	if err := unix.Stat(dir, &s); err != nil {

@@ -16,29 +16,29 @@ import (
 // A contender is a server or a client to be measured.
 type contender struct {
 	record.Contender
-	stores bool         // keeps uploads as files
-	client *peer.Client // nil means haul's load generator, or the client of the act
-	pair   *peer.Pair   // for SFTP; nil means another protocol
+	stores bool         // the server keeps uploads as files
+	client *peer.Client // the stock client; nil means haul's load generator, or the client of the act
+	pair   *peer.Pair   // for SFTP: the client and the server; nil for other protocols
 
-	trade peer.Trade // for TCP: what the server can do
+	trade peer.Trade // for TCP: which answers the server can send
 
-	// tune changes the arguments of an SFTP client; nil changes nothing.
+	// tune changes the job of an SFTP client. If it is nil, the job is not changed.
 	tune func(*peer.SFTPJob)
 
-	serverDelay bool // for SFTP: the server's side has no TCP_NODELAY
+	serverDelay bool // for SFTP: the server does not set TCP_NODELAY
 
-	// start runs the server on a stage.
+	// start starts the server on a stage.
 	start func(context.Context, *stage) (process, error)
 }
 
-// The ports of the first server on an emulated link. Servers that start later, and may run at the
-// same time, use the following ports.
+// The ports of the first server on an emulated link, by protocol. Servers that start later may run
+// at the same time, so they use the following ports.
 const (
 	tftpPort = 69
 	sftpPort = 2200
 )
 
-// starter returns the start function of a recipe.
+// starter returns a function that starts the server p on a stage: see contender.start.
 func starter(p *peer.Server) func(context.Context, *stage) (process, error) {
 	return func(ctx context.Context, st *stage) (process, error) {
 		o := peer.Options{Dir: st.root, ReadOnly: !st.sc.Write, Keys: st.keys, Delay: st.serverDelay}
@@ -83,21 +83,22 @@ func startHeld(ctx context.Context, s *peer.Server, o peer.Options, limit *throt
 	return p, nil
 }
 
-// find returns all contenders, haul first, and the absent ones.
+// find returns the set of all contenders, with haul as the first server, and of the absent ones.
 func (s *Suite) find() (peer.Set, error) {
 	set := peer.Find(s.Peers)
 	ours, err := peer.Haul("haul", s.Haul)
 	if err != nil {
 		return set, fmt.Errorf("%w; \"make build\" builds it, and --haul and --bin name another one", err)
 	}
-	// peer.Find's haul is the one in the directory, which is not always the one to test.
+	// peer.Find returns the haul in the directory of programs, which is not always the haul to
+	// test.
 	isHaul := func(name string) bool { return family(name) == "haul" }
 	set.Servers = slices.DeleteFunc(set.Servers, func(p peer.Server) bool { return isHaul(p.Name) })
 	set.Servers = append(ours, set.Servers...)
 	set.Absent = slices.DeleteFunc(set.Absent, func(a peer.Absentee) bool {
 		return isHaul(a.Name) || protocolOf(a) != ""
 	})
-	pairs, absent := peer.Pairs(s.Peers, s.Haul) // for the haul to test, too
+	pairs, absent := peer.Pairs(s.Peers, s.Haul) // these also contain the haul to test
 	streams := peer.Streams(s.Peers, s.Haul)
 	set.Pairs, set.Streams, set.Absent = pairs, streams.Streams, slices.Concat(set.Absent, absent, streams.Absent)
 	if s.Before != "" {
@@ -108,7 +109,7 @@ func (s *Suite) find() (peer.Set, error) {
 	return set, s.known(set)
 }
 
-// choose removes the contenders that were not requested.
+// choose removes the contenders that were not requested from the set.
 func (s *Suite) choose(set *peer.Set) {
 	set.Servers = slices.DeleteFunc(set.Servers, func(p peer.Server) bool { return !s.wanted(p.Name) })
 	set.Pairs = slices.DeleteFunc(set.Pairs, func(p peer.Pair) bool { return !s.wanted(p.Name) })
@@ -116,7 +117,8 @@ func (s *Suite) choose(set *peer.Set) {
 	set.Absent = slices.DeleteFunc(set.Absent, func(a peer.Absentee) bool { return !s.wanted(plainName(a)) })
 }
 
-// protocolOf returns the Protocol of the scenarios that an absent contender would take part in.
+// protocolOf returns the protocol of the scenarios in which an absent contender would take part, as
+// in record.Scenario.
 func protocolOf(a peer.Absentee) string {
 	switch {
 	case strings.HasSuffix(a.Name, peer.OfSFTP):
@@ -127,18 +129,19 @@ func protocolOf(a peer.Absentee) string {
 	return ""
 }
 
-// plainName returns the name of an absentee as a contender.
+// plainName returns the name that an absentee would have as a contender.
 func plainName(a peer.Absentee) string {
 	return strings.TrimSuffix(strings.TrimSuffix(a.Name, peer.OfSFTP), peer.OfTCP)
 }
 
-// family returns the first word of a name: "dnsmasq single-port" is a dnsmasq.
+// family returns the first word of a contender's name, such as "dnsmasq" for "dnsmasq single-port".
 func family(name string) string {
 	first, _, _ := strings.Cut(name, " ")
 	return first
 }
 
-// known checks that every requested contender has a recipe, whether it was found or not.
+// known returns an error if a requested contender is neither in the set nor among the absent ones,
+// so its name is wrong.
 func (s *Suite) known(set peer.Set) error {
 	var names []string
 	for _, p := range set.Servers {
@@ -161,13 +164,14 @@ func (s *Suite) known(set peer.Set) error {
 	return nil
 }
 
-// wanted reports whether a contender was requested. If none was requested, all are wanted.
+// wanted reports whether a contender was requested. If no contender was requested by name, all of
+// them are.
 func (s *Suite) wanted(name string) bool {
 	return len(s.Only) == 0 || slices.Contains(s.Only, name)
 }
 
-// takePart returns the contenders that take part in a scenario, and those that are known to fail
-// it.
+// takePart returns the contenders that take part in a scenario, and the contenders that are not
+// tried because they are known to fail.
 func takePart(sc Scenario, set peer.Set) (turns []contender, refused []refusal) {
 	switch sc.Protocol {
 	case record.SFTP:
@@ -177,7 +181,7 @@ func takePart(sc Scenario, set peer.Set) (turns []contender, refused []refusal) 
 	}
 	if sc.Group == emulatorGroup {
 		if len(set.Servers) == 0 {
-			return nil, nil // its contenders are absent
+			return nil, nil // the requested contenders are absent
 		}
 		return []contender{emulator()}, nil
 	}
@@ -206,7 +210,7 @@ func takePart(sc Scenario, set peer.Set) (turns []contender, refused []refusal) 
 		for _, name := range sc.Who.clients {
 			client, ok := set.Client(name)
 			if !ok {
-				continue // the set reports the reason once, for all scenarios
+				continue // the set of absent programs contains the reason
 			}
 			turns = append(turns, c.with(client, len(sc.Who.clients) > 1))
 		}
@@ -214,8 +218,8 @@ func takePart(sc Scenario, set peer.Set) (turns []contender, refused []refusal) 
 	return turns, refused
 }
 
-// with returns the contender with a stock client. measured means that the client is what is
-// measured, as one of several.
+// with returns the contender c with a stock client. `measured` says that clients are compared: the
+// contender then has the name of the client.
 func (c contender) with(client *peer.Client, measured bool) contender {
 	c.client = client
 	c.Client = client.Name
@@ -225,7 +229,7 @@ func (c contender) with(client *peer.Client, measured bool) contender {
 	return c
 }
 
-// includes reports whether a server takes part.
+// includes reports whether w selects a server.
 func (w who) includes(p *peer.Server) bool {
 	if w.windows && !p.Windows {
 		return false
@@ -233,11 +237,11 @@ func (w who) includes(p *peer.Server) bool {
 	if len(w.names) == 0 {
 		return !p.Variant && (w.floors || !p.Floor)
 	}
-	// The other build takes part wherever haul does.
+	// The other build of haul takes part in all scenarios in which haul takes part.
 	return slices.Contains(w.names, asHaul(p.Name))
 }
 
-// note returns the remark about a server for readers.
+// note returns the remark about a server for readers of the report.
 func note(p *peer.Server, uploads bool) string {
 	switch {
 	case !uploads || p.Uploads == peer.Disk:

@@ -16,30 +16,30 @@ import (
 	"github.com/haul-project/haul/bench/suite/record"
 )
 
-// The disturbances and their amounts.
+// These constants set the amounts of the disturbances.
 const (
 	slowClients = 1000
-	slowPause   = time.Second // between a block and its acknowledgement
+	slowPause   = time.Second // time between the arrival of a block and its acknowledgement
 	slowSize    = 1 * mB
-	slowStagger = takesHold / (2 * slowClients) // between two clients
+	slowStagger = takesHold / (2 * slowClients) // time between the starts of two clients
 
-	floodRate    = 20_000               // requests a second
-	floodTick    = time.Millisecond     // between two bursts
-	floodCatchUp = 5 * floodRate / 1000 // most requests in a burst after a pause
+	floodRate    = 20_000               // number of requests per second
+	floodTick    = time.Millisecond     // time between two bursts of requests
+	floodCatchUp = 5 * floodRate / 1000 // largest number of requests in a burst, such as one after a pause
 	floodSockets = 64
 
-	windowsRate   = 2.0 // downloads begun in each second
+	windowsRate   = 2.0 // downloads begun per second
 	windowsSize   = 64 * mB
 	windowsAtOnce = 4
 )
 
-// longer is a number of transfers, or a time, that exceeds any measurement.
+// A background load with these numbers lasts longer than any measurement.
 const (
 	longerTransfers = 10_000
 	longerTime      = 5 * time.Minute
 )
 
-// windowed downloads large files in windows.
+// windowed is a disturbance that downloads large files in windows.
 func windowed(ctx context.Context, st *stage) (func() extent, error) {
 	l := record.Load{
 		Concurrency: windowsAtOnce, Transfers: longerTransfers, Size: windowsSize,
@@ -48,7 +48,7 @@ func windowed(ctx context.Context, st *stage) (func() extent, error) {
 	return st.background(ctx, l)
 }
 
-// background makes a load that lasts until it is stopped.
+// background begins a load that lasts until the returned function is called.
 func (st *stage) background(ctx context.Context, l record.Load) (func() extent, error) {
 	if err := st.makeFiles(ctx, record.Load{Size: l.Size, Transfers: l.Concurrency}); err != nil {
 		return nil, err
@@ -56,7 +56,7 @@ func (st *stage) background(ctx context.Context, l record.Load) (func() extent, 
 	args := append(generatorArgs(st.server.Addr().String(), l),
 		"--names", fmt.Sprint(l.Concurrency), "--duration", longerTime.String())
 	cmd := st.command(ctx, st.suite.Haul, args...)
-	// On an interrupt, it reports what it has done.
+	// On an interrupt, the generator stops and prints its figures.
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = 5 * time.Second
 	var out, said bounded
@@ -65,8 +65,8 @@ func (st *stage) background(ctx context.Context, l record.Load) (func() extent, 
 		return nil, fmt.Errorf("load generator: %w", err)
 	}
 	return func() extent {
-		_ = cmd.Cancel() // it may have ended, and then reports the reason
-		_ = cmd.Wait()   // an interrupt is its usual end
+		_ = cmd.Cancel() // an error means that the generator has already exited; then it has printed the reason
+		_ = cmd.Wait()   // an error is normal, because the generator was interrupted
 		var g generated
 		if err := json.Unmarshal(bytes.TrimSpace(out.b), &g); err != nil {
 			return extent{warning: fmt.Sprintf("the load beside has no result: %v: %s", err, bytes.TrimSpace(said.b))}
@@ -82,13 +82,14 @@ func (st *stage) background(ctx context.Context, l record.Load) (func() extent, 
 // readRequest returns an RRQ in octet mode, without options.
 func readRequest(name string) []byte { return []byte("\x00\x01" + name + "\x00octet\x00") }
 
-// The TFTP operation codes that slow peers use (RFC 1350 §5).
+// The TFTP operation codes that slow clients use (RFC 1350 §5).
 const (
 	opData = 3
 	opACK  = 4
 )
 
-// flood requests a missing file at a steady rate, without reading the answers.
+// flood is a disturbance that requests a missing file at a steady rate, without reading the
+// answers.
 func flood(ctx context.Context, st *stage) (func() extent, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	conns, err := open(floodSockets)
@@ -120,8 +121,8 @@ func flood(ctx context.Context, st *stage) (func() extent, error) {
 	}, nil
 }
 
-// open opens sockets, each with its own port. They are not connected, because many servers answer
-// from another port.
+// open opens n UDP sockets, each with its own port. They are not connected, because many servers
+// answer from another port.
 func open(n int) ([]*net.UDPConn, error) {
 	var conns []*net.UDPConn
 	for range n {
@@ -141,7 +142,7 @@ func closeAll(conns []*net.UDPConn) {
 	}
 }
 
-// slow is many clients that each read one block a second.
+// slow is a disturbance by slowClients clients, of which each reads one block a second.
 func slow(ctx context.Context, st *stage) (func() extent, error) {
 	if err := st.makeFiles(ctx, record.Load{Size: slowSize, Transfers: 1}); err != nil {
 		return nil, err
@@ -155,7 +156,7 @@ func slow(ctx context.Context, st *stage) (func() extent, error) {
 	var wg sync.WaitGroup
 	for i, c := range conns {
 		wg.Go(func() {
-			// Starting all at once would overflow the socket for requests.
+			// If all clients started at once, their requests would overflow the server's socket.
 			time.Sleep(time.Duration(i) * slowStagger)
 			d := slowDownload{conn: c, server: st.server.Addr()}
 			d.run(ctx)
@@ -177,13 +178,13 @@ func slow(ctx context.Context, st *stage) (func() extent, error) {
 	}, nil
 }
 
-// A slowDownload reads a block every slowPause. It acknowledges each block once, because repeated
-// ACKs would double the packets.
+// A slowDownload is a download that takes one block every slowPause. It acknowledges each block
+// only once, because repeated ACKs would double the packets.
 type slowDownload struct {
 	conn   *net.UDPConn
 	server netip.AddrPort
 	served bool  // a block has arrived
-	taken  int64 // blocks acknowledged
+	taken  int64 // number of blocks that were acknowledged
 }
 
 // run downloads until ctx ends.
@@ -192,7 +193,8 @@ func (d *slowDownload) run(ctx context.Context) {
 	packet := make([]byte, 4+512)
 	for ctx.Err() == nil {
 		if !d.served {
-			// A refused request is repeated like a lost one.
+			// If the request cannot be sent, it is repeated like a lost one, so an error does not
+			// matter.
 			_, _ = d.conn.WriteToUDPAddrPort(readRequest(fileName(slowSize, "0")), d.server)
 			_ = d.conn.SetReadDeadline(time.Now().Add(slowPause))
 		}
@@ -213,7 +215,7 @@ func (d *slowDownload) run(ctx context.Context) {
 	}
 }
 
-// expected reports whether a packet is the next block.
+// expected reports whether a packet is the DATA packet with the next block.
 func (d *slowDownload) expected(packet []byte) bool {
 	return len(packet) >= 4 && binary.BigEndian.Uint16(packet) == opData &&
 		int64(binary.BigEndian.Uint16(packet[2:])) == d.taken+1

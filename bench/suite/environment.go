@@ -12,7 +12,8 @@ import (
 	"github.com/haul-project/haul/bench/suite/record"
 )
 
-// environment describes the machine and the measured tree. Unknown fields stay empty.
+// environment returns a description of the machine and of the measured source tree. Fields whose
+// value is unknown stay empty.
 func environment(dir string) record.Environment {
 	return record.Environment{
 		Commit:     output("git", "describe", "--always", "--dirty"),
@@ -26,9 +27,9 @@ func environment(dir string) record.Environment {
 	}
 }
 
-// processor returns the processor's name in /proc/cpuinfo.
+// processor returns the name of the processor in /proc/cpuinfo, or "" if there is no name.
 func processor() string {
-	b, _ := os.ReadFile("/proc/cpuinfo") // the name may be missing
+	b, _ := os.ReadFile("/proc/cpuinfo") // without the file, the name is empty
 	for line := range strings.Lines(string(b)) {
 		if name, ok := strings.CutPrefix(line, "model name"); ok {
 			return strings.TrimSpace(strings.TrimLeft(name, "\t :"))
@@ -45,7 +46,7 @@ func memoryMB() int64 {
 	return int64(info.Totalram * uint64(info.Unit) / 1e6)
 }
 
-// fileSystem returns the name of a directory's file system, if it is a common one.
+// fileSystem returns the name of the file system of a directory, if it is a common one.
 func fileSystem(dir string) string {
 	var fs unix.Statfs_t
 	if unix.Statfs(dir, &fs) != nil {
@@ -66,13 +67,13 @@ func fileSystem(dir string) string {
 	return fmt.Sprintf("%#x", fs.Type)
 }
 
-// word returns the content of a file with one word.
+// word returns the content of a file that contains one word.
 func word(path string) string {
-	b, _ := os.ReadFile(path) // empty if the kernel has no such file
+	b, _ := os.ReadFile(path) // the result is empty if the kernel has no such file
 	return strings.TrimSpace(string(b))
 }
 
-// output returns the output of a command, or the empty string.
+// output returns the output of a command, or "" if the command fails.
 func output(name string, args ...string) string {
 	b, err := exec.Command(name, args...).Output()
 	if err != nil {

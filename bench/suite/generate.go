@@ -12,16 +12,16 @@ import (
 	"github.com/haul-project/haul/bench/suite/record"
 )
 
-// transferLimit is the time after which the generator counts a transfer as failed.
+// transferLimit is the time after which the load generator counts a transfer as failed.
 const transferLimit = "90s"
 
-// maxNames bounds the number of files in a scenario. More transfers share files, so that ten
-// thousand do not need gigabytes of page cache.
+// maxNames is the largest number of files in a scenario. If there are more transfers, they share
+// files, so that ten thousand transfers do not need gigabytes of page cache.
 const maxNames = 100
 
 const uploadPrefix = "up-"
 
-// generated is the output of "haul bench tftp --json".
+// generated holds the output of "haul bench tftp --json".
 type generated struct {
 	Seconds     float64
 	Transfers   float64
@@ -39,13 +39,14 @@ type generated struct {
 
 type percentiles struct{ P50, P90, P99, Max float64 }
 
-// fileName returns the name of the i-th file of a size; i may be "{}".
+// fileName returns the name of file i of a size. i is a number, or "{}" for haul to replace by a
+// number.
 func fileName(size int64, i string) string { return fmt.Sprintf("f%d-%s", size, i) }
 
-// names returns the number of files in a load.
+// names returns the number of different files in a load.
 func names(l record.Load) int { return min(l.Transfers, maxNames) }
 
-// makeFiles writes the files that a load downloads.
+// makeFiles writes the files that a load downloads into the served directory.
 func (st *stage) makeFiles(ctx context.Context, l record.Load) error {
 	if l.Write || l.Transfers == 0 {
 		return nil
@@ -55,7 +56,7 @@ func (st *stage) makeFiles(ctx context.Context, l record.Load) error {
 	return err
 }
 
-// haul runs haul on the server's side of any link, and returns its output.
+// haul runs haul on the server's side of the link, if there is one, and returns its output.
 func (st *stage) haul(ctx context.Context, args ...string) ([]byte, error) {
 	return run(st.serverCommand(ctx, st.suite.Haul, args...))
 }
@@ -65,7 +66,7 @@ func (st *stage) generate(ctx context.Context, l record.Load) (tally, error) {
 	cmd := st.command(ctx, st.suite.Haul, generatorArgs(st.server.Addr().String(), l)...)
 	out, runErr := run(cmd)
 	var g generated
-	// It prints its figures even if transfers failed, and then exits with 1.
+	// The generator prints its figures even if transfers failed; then it exits with 1.
 	if err := json.Unmarshal(bytes.TrimSpace(out), &g); err != nil {
 		if runErr == nil {
 			runErr = fmt.Errorf("its result is no JSON: %w", err)

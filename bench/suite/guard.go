@@ -6,12 +6,12 @@ import (
 )
 
 const (
-	guardTree  = 4000            // small files, copied together
-	guardSmall = 4000            // times that a small file is fetched on one connection
+	guardTree  = 4000            // number of small files that are copied together
+	guardSmall = 4000            // how many times a small file is fetched on one connection
 	guardGuess = 2 * time.Second // duration of most of the measurements
 )
 
-// GuardPeers returns the contenders in the scenarios of Guard.
+// GuardPeers returns the names of the contenders in the scenarios of Guard.
 func GuardPeers() []string {
 	var all []string
 	for _, name := range []string{"haul", haulPair, "haul serve"} {
@@ -20,7 +20,7 @@ func GuardPeers() []string {
 	return all
 }
 
-// Guard returns short versions of the loads that matter, for haul and another build of it.
+// Guard returns short versions of the most important scenarios, for haul and another build of haul.
 func Guard() []Scenario {
 	all := []Scenario{
 		many(100, 200, 1*mB, false),

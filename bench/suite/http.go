@@ -11,14 +11,15 @@ import (
 // smallFileGroup is the group of scenarios in which one small file is requested repeatedly.
 const smallFileGroup = "http-small"
 
-// The load of small files: as many connections as one browser page has at a time, or a rack of
-// machines that install themselves.
+// smallFileClients is the number of connections that request small files at the same time: as many
+// as a rack of machines makes while they install themselves, or a few browsers.
 const smallFileClients = 64
 
-// webServers serve files over HTTP/2 too, or from a cache of small files.
+// webServers names the servers in the scenarios with HTTP/2 or with small files.
 var webServers = append(slices.Clip(fileServers), "caddy")
 
-// httpScenarios returns the scenarios of HTTP file servers, except a large file over HTTP/1.1.
+// httpScenarios returns the scenarios with HTTP file servers, except those with a large file over
+// HTTP/1.1.
 func httpScenarios() []Scenario {
 	return []Scenario{http2File(256*miB, fileTransfers), smallFile(tcpLength, smallFileClients)}
 }
@@ -32,7 +33,8 @@ func httpSmoke() []Scenario {
 	return all
 }
 
-// http2File is one large file over HTTP/2, several times on one connection.
+// http2File returns the scenario in which one large file is fetched over HTTP/2 several times, on
+// one connection.
 func http2File(size int64, transfers int) Scenario {
 	s := httpFile(size, transfers, true)
 	s.Name, s.HTTP2 = "https-file-h2", true
@@ -41,7 +43,8 @@ func http2File(size int64, transfers int) Scenario {
 	return s
 }
 
-// smallFile is a file of 1 kB over HTTP/1.1, on connections that are kept open.
+// smallFile returns the scenario in which a file of 1 kB is fetched over HTTP/1.1 repeatedly, on
+// connections that are kept open.
 func smallFile(length time.Duration, clients int) Scenario {
 	s := tcpScenario(smallFileGroup, "http-small-keep", fmt.Sprintf("A file of 1 kB by HTTP, %d connections at the same time, kept open", clients), kiB, record.Requests{})
 	s.Concurrency, s.Length, s.Guess = clients, length.Seconds(), length+tcpWarmup+2*time.Second

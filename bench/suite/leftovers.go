@@ -13,18 +13,18 @@ import (
 	"github.com/haul-project/haul/bench/peer"
 )
 
-// ownPrefix begins the names of things that a run makes outside its own directories. The PID
+// ownPrefix begins the names of the directories and control groups that a run makes. The PID
 // follows.
 const ownPrefix = "haul-bench-"
 
-// ownName returns a name for something of this run.
+// ownName returns the beginning of a name for a directory or a control group of this run.
 func ownName() string { return fmt.Sprintf("%s%d", ownPrefix, os.Getpid()) }
 
 // Clean removes leftovers of killed runs: servers and their control groups, links, and files in
-// dir. An empty dir means the same as in [Suite]. It does not touch anything of running
-// processes. [Suite.Run] begins with it.
+// dir. If dir is empty, Clean uses the same directory as a [Suite] with an empty Dir. Clean does
+// not touch leftovers of processes that are running. [Suite.Run] calls it first.
 func Clean(dir string) error {
-	peer.Clean() // first, because processes keep the other control groups alive
+	peer.Clean() // first, because the other control groups cannot be removed while they contain processes
 	sweep(placeFor(dir), os.RemoveAll)
 	for _, c := range controllers1 {
 		sweep(filepath.Join(unified, c), os.Remove)
@@ -32,7 +32,7 @@ func Clean(dir string) error {
 	return link.Clean()
 }
 
-// placeFor returns the directory for the files of a run.
+// placeFor returns the directory in which a run makes its own directory: see Suite.Dir.
 func placeFor(dir string) string {
 	if dir == "" {
 		return os.TempDir()
@@ -50,6 +50,6 @@ func sweep(dir string, remove func(path string) error) {
 		if err != nil || pid <= 0 || !errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
 			continue
 		}
-		_ = remove(path) // leave the files of another user
+		_ = remove(path) // an error means that the files belong to another user, so leave them
 	}
 }

@@ -10,31 +10,31 @@ import (
 	"github.com/haul-project/haul/bench/suite/record"
 )
 
-// linkBlock is document 2's block size: it fits into an Ethernet frame, with room for a tunnel's
-// headers.
+// linkBlock is the block size of document 2. Such a block fits into an Ethernet frame, with room
+// for a tunnel's headers.
 const linkBlock = 1432
 
-// cellTime is how long a transfer over a link should take at the bound. It is long enough that
-// the first round trips do not matter.
+// cellTime is how long a transfer over a link should take at the highest possible rate. It is so
+// long that the first round trips do not matter.
 const cellTime = 1500 * time.Millisecond
 
-// linkPeers are haul, the peers that support windows, and the floor, which shows what the link
-// and the load generator permit.
+// linkPeers names haul, the peers that support windows, and a floor, which shows the rate that the
+// link and the load generator permit.
 var linkPeers = []string{"haul", "atftpd", "rs-tftpd", "floor-64"}
 
-// linkWindows are the windowsizes of document 2's table, and some between them.
+// linkWindows lists the windowsizes of document 2's table, and some windowsizes between them.
 var linkWindows = []int{1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 128}
 
-// lossyPeers are measured on links with loss. The floor is not, because it never repeats a
-// packet.
+// lossyPeers names the contenders on links with loss. The floor is not among them, because it never
+// repeats a packet.
 var lossyPeers = linkPeers[:3]
 
-// lossyPeersAt are the windowsizes at which the peers are measured on links with loss, where they
-// take ten times as long.
+// lossyPeersAt lists the only windowsizes at which the peers are measured on links with loss,
+// because there they take ten times as long.
 var lossyPeersAt = []int{16, 64}
 
-// linkCells returns document 2's table for a profile: every windowsize with and without loss, and
-// haul without any tuning.
+// linkCells returns the scenarios of document 2's table for a profile: every windowsize with and
+// without loss, and haul without any tuning.
 func linkCells(profile string) []Scenario {
 	var all []Scenario
 	for _, w := range linkWindows {
@@ -52,7 +52,7 @@ func linkCells(profile string) []Scenario {
 	return append(all, untuned(lossy, cellSize(lossy, 128)))
 }
 
-// linkCell returns one cell of the table.
+// linkCell returns the scenario of one row of the table: a windowsize over a link.
 func linkCell(profile string, window int) Scenario {
 	size := cellSize(profile, window)
 	return Scenario{
@@ -65,7 +65,8 @@ func linkCell(profile string, window int) Scenario {
 	}
 }
 
-// untuned is haul get from haul serve, without any flags.
+// untuned returns the scenario in which haul get fetches a file from haul serve, both without any
+// flags for speed.
 func untuned(profile string, size int64) Scenario {
 	return Scenario{
 		Scenario: record.Scenario{
@@ -78,7 +79,7 @@ func untuned(profile string, size int64) Scenario {
 	}
 }
 
-// stockOverLink measures other clients with haul's server over a link.
+// stockOverLink returns the scenario that measures other clients with haul's server over a link.
 func stockOverLink(profile string) Scenario {
 	return Scenario{
 		Scenario: record.Scenario{
@@ -91,25 +92,26 @@ func stockOverLink(profile string) Scenario {
 	}
 }
 
-// The step between sizes of a cell's file, and the smallest and the largest size, in bytes.
+// The step between the sizes of a cell's file, the smallest size without and with loss, and the
+// largest size, all in bytes.
 const (
 	cellStep    = 64 * kB
 	minCell     = 4 * cellStep
-	minLossCell = 1 * mB // some hundred packets, so that some of them are lost
+	minLossCell = 1 * mB // a size of some hundred packets, so that some of them are lost
 	maxCell     = 200 * mB
 )
 
-// lossCell is how many times smaller the file is on links with loss. Peers wait seconds for each
-// lost packet, and would take minutes.
+// lossCell is the divisor of the file's size on links with loss. Peers wait for seconds after each
+// lost packet, so a larger file would take minutes.
 const lossCell = 10
 
-// cellSize returns the size of the file for a cell: the amount that the bound permits in
-// cellTime.
+// cellSize returns the size of the file for a cell: the number of bytes that can be moved in
+// cellTime at the bound.
 func cellSize(profile string, window int) int64 {
 	base, lossy := strings.CutSuffix(profile, "+loss")
 	p, err := link.Lookup(base)
 	if err != nil {
-		return minLossCell // the measurement will report what is wrong with the profile
+		return minLossCell // the measurement will report the error in the profile's name
 	}
 	bytes, least := int64(p.Bound(linkBlock, window)*cellTime.Seconds()), int64(minCell)
 	if lossy {

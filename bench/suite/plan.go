@@ -10,31 +10,31 @@ import (
 	"github.com/haul-project/haul/bench/peer"
 )
 
-// A Plan is what a run will measure.
+// A Plan says which measurements a run will make.
 type Plan struct {
-	Scenarios    int           // with something to measure
-	Measurements int           // still to be made
-	Known        int           // already in Suite.Done, so not repeated
-	Time         time.Duration // expected duration, by the guesses of the scenarios
+	Scenarios    int           // number of scenarios with measurements still to be made
+	Measurements int           // number of measurements still to be made
+	Known        int           // number of measurements that are already in Suite.Done, and are not repeated
+	Time         time.Duration // expected duration, computed from the guesses of the scenarios
 
-	// NewRun is the reason why nothing in Suite.Done counts. It is empty if something does, or if
-	// there is nothing.
+	// NewRun is the reason why no measurement in Suite.Done counts. It is empty if some count, or
+	// if Done is empty.
 	NewRun string
 
 	parts  []part
 	absent []peer.Absentee
 }
 
-// A part of a plan is a scenario with its contenders.
+// A part is a scenario of a plan, with its contenders.
 type part struct {
 	Scenario
 	turns   []contender
-	refused []refusal      // contenders that are not to be tried
-	rounds  []int          // rounds to be made
+	refused []refusal      // contenders that are not tried
+	rounds  []int          // numbers of the rounds that are to be measured
 	failed  map[string]int // number of failed rounds, by contender
 }
 
-// A refusal is a contender that is not to be tried, with the reason.
+// A refusal names a contender that is not tried in a scenario, and the reason.
 type refusal struct {
 	name string
 	why  error
@@ -42,9 +42,9 @@ type refusal struct {
 
 func (p *part) measurements() int { return len(p.rounds) * len(p.turns) }
 
-// Plan finds the contenders, and returns what Run would do. It measures nothing and writes
-// nothing. It returns an error if there is no haul, if a name in Only is unknown, or if no
-// contender in any of the scenarios is present.
+// Plan finds the contenders, and returns what Run would do. It measures nothing and writes nothing.
+// It returns an error if there is no haul, if a name in Only is unknown, or if no contender of the
+// scenarios is present.
 //
 // Results in Done for the same scenario and contenders are not measured again. A round that was
 // cut off is measured again as a whole: its contenders are compared with each other, so they must
@@ -58,7 +58,7 @@ func (s *Suite) Plan(scenarios []Scenario) (*Plan, error) {
 		return nil, err
 	}
 	s.env, s.tools = environment(placeFor(s.Dir)), set.Tools
-	s.env.Generator = set.Servers[0].Build // haul makes the loads of TFTP, even if it is not measured itself
+	s.env.Generator = set.Servers[0].Build // haul makes the loads for TFTP, even if haul is not measured
 	s.choose(&set)
 	set.Absent = slices.DeleteFunc(set.Absent, func(a peer.Absentee) bool {
 		return !slices.ContainsFunc(scenarios, func(sc Scenario) bool { return concerns(a, sc) })
@@ -90,7 +90,8 @@ func concerns(a peer.Absentee, sc Scenario) bool {
 	return protocolOf(a) == sc.Protocol
 }
 
-// resume continues the latest run in Done, or begins a new one and returns the reason.
+// resume prepares to continue the latest run in Done. If that is not possible, it begins a new run,
+// and returns the reason.
 func (s *Suite) resume(parts []part) (why string) {
 	s.past, why = resumed(s.Done, s.env)
 	for _, pt := range parts {
@@ -107,7 +108,8 @@ func (s *Suite) resume(parts []part) (why string) {
 	return why
 }
 
-// complete plans the rounds of a part.
+// complete decides which rounds of a part are still to be measured, and counts the failures in the
+// others.
 func (s *Suite) complete(pt *part) {
 	pt.failed = make(map[string]int)
 	for round := range s.Rounds {

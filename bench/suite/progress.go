@@ -7,15 +7,15 @@ import (
 	"github.com/haul-project/haul/bench/suite/record"
 )
 
-// progress estimates how much is left. For a scenario that has begun, it uses the duration of its
-// measurements so far; for the others it uses their guesses, corrected by the error of the
-// guesses so far.
+// progress estimates how much time is left. For a scenario that has begun, it uses the duration of
+// its measurements so far. For the others it uses their guesses, multiplied by the ratio of the
+// time spent so far to the guesses for it.
 type progress struct {
 	scenarios map[string]*share
-	order     []string // so that sums are the same each time
+	order     []string // names in the order of add; sums over a map would differ in rounding each time
 }
 
-// share is the part of the run for one scenario.
+// share holds the progress of one scenario.
 type share struct {
 	guess       time.Duration
 	left, taken int
@@ -39,7 +39,7 @@ func (p *progress) done(sc Scenario, took time.Duration) {
 
 func (p *progress) skip(sc Scenario, n int) { p.scenarios[sc.Name].left -= n }
 
-// left returns the number of remaining measurements, and how long they may take.
+// left returns the number of remaining measurements, and the estimated time for them.
 func (p *progress) left() (int, time.Duration) {
 	var guessed, spent time.Duration
 	for _, name := range p.order {
@@ -68,7 +68,7 @@ func (s *Suite) say(format string, args ...any) {
 	fmt.Fprintf(s.Progress, format+"\n", args...)
 }
 
-// tell prints a result during the run.
+// tell prints the result of a measurement, and the remaining time, during the run.
 func (s *Suite) tell(l record.Line) {
 	n, left := s.todo.left()
 	what := fmt.Sprintf("%8.2f MB/s", l.Figures[record.Rate])

@@ -7,12 +7,13 @@ import (
 	"github.com/haul-project/haul/bench/suite/record"
 )
 
-// past has the measurements of earlier parts of a run. The zero value is for a run that begins.
+// past holds the measurements of the earlier parts of a run. The zero value is for a run that has
+// no earlier part.
 type past struct {
 	began     string
 	lines     map[turn]record.Line
-	scenarios map[string]record.Scenario // measured scenarios, without seeds
-	last      int                        // the highest round
+	scenarios map[string]record.Scenario // the measured scenarios by name, without their seeds
+	last      int                        // number of the highest round
 }
 
 // A turn identifies what one line of a run measures.
@@ -21,9 +22,9 @@ type turn struct {
 	round                       int
 }
 
-// resumed returns the latest run in lines, or, if it was not made in this environment, the reason
-// why nothing of it counts. Earlier runs never count: a report takes a scenario from the latest
-// run that has it.
+// resumed returns the measurements of the latest run in `lines`. If that run was made in another
+// environment than this one, resumed returns the reason why its measurements do not count. Earlier
+// runs never count, because a report takes a scenario from the latest run that has it.
 func resumed(lines []record.Line, here record.Environment) (p past, why string) {
 	latest := ""
 	var there record.Environment
@@ -52,15 +53,16 @@ func resumed(lines []record.Line, here record.Environment) (p past, why string) 
 	return p, ""
 }
 
-// seedless returns a scenario without its seed, which follows from the round.
+// seedless returns a scenario without its seed, so that scenarios can be compared: the seed depends
+// on the round.
 func seedless(sc record.Scenario) record.Scenario {
 	sc.Seed = 0
 	return sc
 }
 
-// conflict returns what differs between a scenario and the same one in the earlier run: another
-// scenario with the same name, as in quick runs, or another build of a contender. One run would
-// show them as the same.
+// conflict describes a difference between a scenario now and in the earlier part of the run, or
+// returns "": another scenario may have the same name, as in quick runs, or a contender may be
+// another build. In one run, these could not be distinguished.
 func (p past) conflict(sc Scenario, turns []contender) string {
 	known, ok := p.scenarios[sc.Name]
 	if !ok {
@@ -80,7 +82,8 @@ func (p past) conflict(sc Scenario, turns []contender) string {
 	return ""
 }
 
-// differences describes how two environments differ.
+// differences describes the differences between two environments. It returns "" if there are no
+// differences.
 func differences(there, here record.Environment) string {
 	var all []string
 	for _, f := range []struct {
@@ -104,15 +107,16 @@ func differences(there, here record.Environment) string {
 	return strings.Join(all, ", ")
 }
 
-// line returns the known result of a contender's round in a scenario, if the scenario and the
-// build of the contender are the same. A scenario without a name is for contenders that are
-// absent from all.
+// line returns the result of a contender in a round of a scenario. ok is false if there is no
+// result, or if the scenario or the build of the contender has changed. A scenario without a name
+// stands for all scenarios: its results say that contenders are absent.
 func (p past) line(sc Scenario, c contender, round int) (record.Line, bool) {
 	l, ok := p.lines[turn{sc.Name, c.Name, c.Server, round}]
 	return l, ok && seedless(l.Scenario) == seedless(sc.Scenario) && l.Contender == c.Contender
 }
 
-// round reports whether all contenders had their turn in a round, and which failed.
+// round reports whether all contenders have a result for a round, and returns the names of the
+// contenders that failed in it.
 func (p past) round(sc Scenario, turns []contender, round int) (failed []string, whole bool) {
 	for _, c := range turns {
 		l, ok := p.line(sc, c, round)

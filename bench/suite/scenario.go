@@ -11,36 +11,37 @@ import (
 	"github.com/haul-project/haul/bench/suite/record"
 )
 
-// A Scenario is one thing to measure: data, and at most one function.
+// A Scenario describes what is measured, how, and with which contenders.
 type Scenario struct {
 	record.Scenario
-	Who   who           // contenders that take part, if present
-	Guess time.Duration // duration of one measurement, until one has been made
-	Limit time.Duration // of one measurement; 0 means limitDefault
+	Who   who           // selects the contenders that take part, if they are present
+	Guess time.Duration // expected duration of one measurement
+	Limit time.Duration // time limit of one measurement; 0 means limitDefault
 
-	act  act       // nil: haul's load generator makes Load, and nothing else happens
-	task peer.Task // for SFTP: the client's task in act
-	ways []sftpWay // for SFTP: compared ways to use a client; nil means the plain one
+	act  act       // does the work of the clients; nil means that haul's load generator makes Load
+	task peer.Task // for SFTP: the task of the client in act
+	ways []sftpWay // for SFTP: the ways to use a client that are compared; nil means only the plain way
 }
 
-// An act performs the work of a scenario's clients once. A warm-up is the same with fewer files.
-// It returns what the clients saw.
+// An act performs the work of a scenario's clients once, and returns their figures. A warm-up is
+// the same work with fewer files.
 type act func(ctx context.Context, s *stage, warmup bool) (tally, error)
 
-// limitDefault bounds a measurement, including the start of the server. The load generator allows
-// less for each transfer, so it can report which ones failed.
+// limitDefault is the time limit of a measurement, including the start of the server. The load
+// generator has a shorter limit for each transfer, so it can report which transfers failed.
 const limitDefault = 130 * time.Second
 
-// who selects the contenders of a scenario.
+// A who selects the contenders of a scenario.
 type who struct {
-	names   []string // these contenders; empty means all
-	windows bool     // only those that support windowsize
-	floors  bool     // the C floors too, if names is empty
-	clients []string // stock clients; empty means haul's
-	own     bool     // the clients in ownClients instead, each with its server
+	names   []string // names of the contenders; empty means all contenders
+	windows bool     // only contenders that support windowsize
+	floors  bool     // also the floors in C, if names is empty
+	clients []string // names of the stock clients to use; empty means haul's client
+	own     bool     // use each server with its client in ownClients instead
 }
 
-// ownClients maps servers to the clients that people use with them, or the most capable ones.
+// ownClients maps the name of a server to the client that people use with it, or to the most
+// capable client.
 var ownClients = map[string]string{"haul": "haul", "haul before": "haul", "atftpd": "atftp", "rs-tftpd": "atftp", "r-tftpd": "atftp"}
 
 const (
@@ -94,10 +95,10 @@ func Full() []Scenario {
 	return append(all, tcpScenarios()...)
 }
 
-// quickPeers are the contenders of a quick run: one of each kind.
+// quickPeers names the contenders of a quick run: one of each kind.
 var quickPeers = []string{"haul", "tftpd-hpa", "atftpd", "dnsmasq", "rs-tftpd", "goserver", "floor-64"}
 
-// Quick returns scenarios that end within five minutes, with a few peers.
+// Quick returns the scenarios of a quick run, which takes less than five minutes, with a few peers.
 func Quick() []Scenario {
 	all := document1(2 * mB)
 	all = append(all, many(100, 100, 100*kB, false), many(1000, 2000, 10*kB, false))
@@ -130,7 +131,7 @@ func Smoke() []Scenario {
 	return append(all, tcpSmoke()...)
 }
 
-// document1 is three simultaneous files in lock-step, as in document 1.
+// document1 returns scenarios with three simultaneous files in lock-step, as in document 1.
 func document1(size int64) []Scenario {
 	down := Scenario{
 		Scenario: record.Scenario{
@@ -146,7 +147,7 @@ func document1(size int64) []Scenario {
 	return []Scenario{down, up}
 }
 
-// document1Stock is the same with the client that document 1 used.
+// document1Stock returns the scenarios of document1, with the client that document 1 used.
 func document1Stock(size int64) []Scenario {
 	all := document1(size)
 	for i := range all {
@@ -159,7 +160,7 @@ func document1Stock(size int64) []Scenario {
 	return all
 }
 
-// many is the given number of simultaneous files in lock-step.
+// many returns a scenario with `concurrency` simultaneous files in lock-step.
 func many(concurrency, transfers int, size int64, write bool) Scenario {
 	name, way := "many", "down"
 	if write {
@@ -175,7 +176,8 @@ func many(concurrency, transfers int, size int64, write bool) Scenario {
 	}
 }
 
-// goAndC measures the cost of Go compared with C, with minimal programs in both.
+// goAndC returns a scenario that measures the cost of Go compared with C, with minimal programs in
+// both languages.
 func goAndC(concurrency int, size int64) Scenario {
 	s := many(concurrency, concurrency, size, false)
 	s.Group = "go-vs-c"
@@ -184,8 +186,8 @@ func goAndC(concurrency int, size int64) Scenario {
 	return s
 }
 
-// loops measures the effect of a second event loop. On two cores it takes one core from the
-// clients.
+// loops returns a scenario that measures the effect of a second event loop. On two cores, the
+// second loop takes one core from the clients.
 func loops(concurrency int, size int64) Scenario {
 	s := many(concurrency, concurrency, size, false)
 	s.Group = "loops"
@@ -196,7 +198,8 @@ func loops(concurrency int, size int64) Scenario {
 
 var windowSizes = []int{1, 2, 4, 8, 16, 32, 64, 128}
 
-// windows is one large file in windows, in both directions, and in the largest blocks.
+// windows returns scenarios with one large file in windows, in both directions, and also with the
+// largest blocks.
 func windows(size int64) []Scenario {
 	window := func(name string, blocks, window int, write bool) Scenario {
 		way := "down"
@@ -221,7 +224,7 @@ func windows(size int64) []Scenario {
 	}
 }
 
-// windowOf is one file in windows of the given size, over loopback.
+// windowOf returns a scenario with one file in windows of the given size, over loopback.
 func windowOf(window int) Scenario {
 	s := windows(int64(min(4*window, 64)) * mB)[0]
 	s.Group = "windowsize"
@@ -231,8 +234,9 @@ func windowOf(window int) Scenario {
 	return s
 }
 
-// lossForUsers is a scenario of losses with programs as users start them, over a link: haul's
-// load generator would repair losses for other servers, too.
+// lossForUsers returns a scenario with losses over a link, in which each server is used with a
+// client program as users start it. With haul's load generator, haul would repair losses for other
+// servers too.
 func lossForUsers() Scenario {
 	s := losses()[0]
 	s.Name, s.Link = "loss-programs", "lan1g+loss"
@@ -243,7 +247,7 @@ func lossForUsers() Scenario {
 	return s
 }
 
-// losses is a client that loses one packet in a hundred in each direction.
+// losses returns scenarios in which the clients lose one packet in a hundred in each direction.
 func losses() []Scenario {
 	loss := func(name, title string, l record.Load) Scenario {
 		l.Concurrency, l.Transfers, l.Loss, l.Seed = 16, 16, 0.01, 1

@@ -16,8 +16,8 @@ const (
 	miB = 1 << 20
 )
 
-// distances are the links for SFTP measurements, with the size of a large file on each: it should
-// not take minutes with a client that moves at most 2 MiB a round trip.
+// distances lists the links for SFTP measurements, each with the size of a large file. Even a
+// client that moves at most 2 MiB in each round trip should not take minutes for this file.
 var distances = []struct {
 	name, profile string
 	size          int64
@@ -28,7 +28,7 @@ var distances = []struct {
 	{"rtt100", "rtt100", 256 * miB},
 }
 
-// The contenders that move single files, and those that move many.
+// These are the names of the contenders in the various kinds of SFTP scenarios.
 var (
 	fileClients = []string{
 		"haul", "haul to haul", "OpenSSH sftp", "OpenSSH sftp -R 256 -B 261120",
@@ -40,17 +40,18 @@ var (
 	treeClients   = []string{"haul", "haul to haul", "OpenSSH sftp", "lftp", "lftp mirror -P 8", "rclone"}
 )
 
-// buffers are the sizes in which programs read and write, in bytes.
+// buffers lists the sizes of the buffers through which programs read and write, in bytes.
 var buffers = []int{1 * kiB, 16 * kiB, 32 * kiB, 128 * kiB, 1 * miB, 4 * miB}
 
 const (
 	bufferFile = 128 * miB
-	bufferTime = 3 * time.Second // after which a program stops reading or writing
+	bufferTime = 3 * time.Second // time after which a program stops reading or writing
 
 	treeFiles, treeSize = 10_000, 4 * kiB
 
-	// A server with little CPU, as in document 3, whose clients got at most some 40 MB/s.
-	slowShare = 0.08 // of a core
+	// These are for a server with little CPU time, as in document 3, where clients got at most some
+	// 40 MB/s.
+	slowShare = 0.08 // share of one core that the server may use
 	slowFile  = 500 * miB
 )
 
@@ -93,7 +94,7 @@ func sftpSmoke() []Scenario {
 	return all
 }
 
-// sftpScenario returns what all SFTP scenarios share.
+// sftpScenario returns a scenario with the values that all SFTP scenarios have in common.
 func sftpScenario(group, name, profile string, task peer.Task) Scenario {
 	s := Scenario{
 		Scenario: record.Scenario{Name: group + "-" + name, Group: group, Protocol: record.SFTP, Link: profile, Fresh: true},
@@ -104,7 +105,8 @@ func sftpScenario(group, name, profile string, task peer.Task) Scenario {
 	return s
 }
 
-// sftpFile is one large file, moved by the programs that people would use.
+// sftpFile returns a scenario with one large file, which is moved by the programs that people would
+// use.
 func sftpFile(name, profile string, size int64, write bool) Scenario {
 	group, task := "sftp-get", peer.GetFile
 	if write {
@@ -117,8 +119,9 @@ func sftpFile(name, profile string, size int64, write bool) Scenario {
 	return s
 }
 
-// sftpRamp is a file that takes longer than the start-up of its connections. A slow client is
-// stopped, and counts with the amount that it has moved so far.
+// sftpRamp returns a scenario with a file that takes longer than the connections need to reach
+// their full speed. A slow client is stopped. Its figures are then computed from the bytes that it
+// has moved so far.
 func sftpRamp(distance string, size int64, write bool) Scenario {
 	s := sftpFile(distance, distance, size, write)
 	s.Group += "-ramp"
@@ -127,7 +130,7 @@ func sftpRamp(distance string, size int64, write bool) Scenario {
 	return s
 }
 
-// sftpTiny is a file of one byte, to count round trips.
+// sftpTiny returns a scenario with a file of one byte, to count round trips.
 func sftpTiny(name, profile string) Scenario {
 	s := sftpScenario("sftp-tiny", name, profile, peer.GetFile)
 	s.Title = "1 byte down by SFTP, with all that is around it, " + distanceOf(profile)
@@ -136,7 +139,7 @@ func sftpTiny(name, profile string) Scenario {
 	return s
 }
 
-// sftpBuffer is a program that reads or writes a file with a buffer.
+// sftpBuffer returns a scenario in which a program reads or writes a file through a buffer.
 func sftpBuffer(name, profile string, buffer int, size int64, write bool) Scenario {
 	group, what, task := "sftp-read", "File.Read", peer.ReadFile
 	if write {
@@ -152,8 +155,8 @@ func sftpBuffer(name, profile string, buffer int, size int64, write bool) Scenar
 	return s
 }
 
-// sftpStream is a program that copies a file to or from a stream with io.Copy, by
-// File.WriteTo and File.ReadFrom.
+// sftpStream returns a scenario in which a program copies a file to or from a stream with io.Copy,
+// by File.WriteTo or File.ReadFrom.
 func sftpStream(name, profile string, size int64, write bool) Scenario {
 	s := sftpBuffer(name, profile, kiB, size, write)
 	s.Buffer = 0
@@ -166,7 +169,8 @@ func sftpStream(name, profile string, size int64, write bool) Scenario {
 	return s
 }
 
-// sftpWhole is the same file, moved as a whole by the library, for comparison with its buffers.
+// sftpWhole returns a scenario in which the library moves the same file as a whole, for comparison
+// with the library's buffers.
 func sftpWhole(name, profile string, size int64, write bool) Scenario {
 	s := sftpStream(name, profile, size, write)
 	s.Name = s.Group + "-" + name + "-whole"
@@ -177,7 +181,7 @@ func sftpWhole(name, profile string, size int64, write bool) Scenario {
 	return s
 }
 
-// sftpSlow is a large file and a server with a small share of a core.
+// sftpSlow returns a scenario with a large file and a server with a small share of a core.
 func sftpSlow(size int64, write bool) Scenario {
 	s := sftpFile("slow", "", size, write)
 	s.Share = slowShare
@@ -187,7 +191,7 @@ func sftpSlow(size int64, write bool) Scenario {
 	return s
 }
 
-// sftpMany is many small files.
+// sftpMany returns a scenario with many small files.
 func sftpMany(name, profile string, files int, write bool) Scenario {
 	group, task := "sftp-tree-get", peer.GetTree
 	if write {
@@ -207,7 +211,8 @@ func wayOf(write bool) string {
 	return "down"
 }
 
-// binarySize formats a size in units of 1024, and binaryName does so for a name.
+// binarySize formats a size in units of 1024, and binaryName does the same without a space, for
+// names.
 func binarySize(bytes int64) string {
 	if bytes%miB == 0 {
 		return fmt.Sprintf("%d MiB", bytes/miB)
@@ -222,11 +227,11 @@ func binaryName(bytes int64) string {
 	return fmt.Sprintf("%dKiB", bytes/kiB)
 }
 
-// roundTrip returns the round trip of a profile in milliseconds, and 0 for loopback.
+// roundTrip returns the round trip of a profile in milliseconds, or 0 for loopback.
 func roundTrip(profile string) float64 {
 	p, err := link.Lookup(profile)
 	if err != nil {
-		return 0 // the measurement reports a wrong name
+		return 0 // the measurement will report the wrong name
 	}
 	return (p.Ways[link.A].Delay + p.Ways[link.B].Delay).Seconds() * 1e3
 }
@@ -242,11 +247,11 @@ func distanceOf(profile string) string {
 	return fmt.Sprintf("%g ms there and back, unlimited bandwidth", roundTrip(profile))
 }
 
-// errNoCommand is why haul does not take part in a task that needs a command.
+// errNoCommand is the reason why a build of haul does not take part in a task that needs a command.
 var errNoCommand = errors.New("this build of haul has no command for it")
 
-// pairsFor returns the contenders that take part in an SFTP scenario, and those that cannot do
-// its task.
+// pairsFor returns the contenders that take part in an SFTP scenario, and the contenders with haul
+// that cannot do its task.
 func pairsFor(sc Scenario, set peer.Set) (turns []contender, refused []refusal) {
 	for i := range set.Pairs {
 		p := &set.Pairs[i]
@@ -261,7 +266,8 @@ func pairsFor(sc Scenario, set peer.Set) (turns []contender, refused []refusal) 
 	return turns, refused
 }
 
-// contenders returns a pair, or the ways to use it that a scenario compares.
+// contenders returns the pair as a contender or, if the scenario compares several ways to use it, a
+// contender for each way.
 func (sc *Scenario) contenders(p *peer.Pair) []contender {
 	c := contender{
 		stores: true, pair: p, start: starter(&p.Server), Contender: record.Contender{
@@ -281,11 +287,11 @@ func (sc *Scenario) contenders(p *peer.Pair) []contender {
 	return all
 }
 
-// An sftpWay is one of several ways to use a client that a scenario compares.
+// An sftpWay is one of several ways to use an SFTP client that a scenario compares.
 type sftpWay struct {
 	name        string
 	tune        func(*peer.SFTPJob)
-	serverDelay bool // the server's side has no TCP_NODELAY
+	serverDelay bool // the server does not set TCP_NODELAY
 }
 
 func pairNote(p *peer.Pair) string {
@@ -296,10 +302,10 @@ func pairNote(p *peer.Pair) string {
 	return note
 }
 
-// document5 is document 5's experiment: with and without TCP_NODELAY, and with various numbers of
-// overlapping 8 KiB requests. The last way is haul with requests of its own size and number. sshd
-// always sets TCP_NODELAY, so for the server's side the experiment uses a server around package
-// sftp.
+// document5 returns the scenarios of document 5's experiment: with and without TCP_NODELAY, and
+// with various numbers of overlapping 8 KiB requests. In the last way, haul chooses the size and
+// the number of the requests itself. sshd always sets TCP_NODELAY, so for the server's side the
+// experiment uses a server around package sftp.
 func document5() []Scenario {
 	var all []Scenario
 	for _, by := range []struct {
@@ -324,7 +330,8 @@ func document5() []Scenario {
 	return all
 }
 
-// document5Ways returns all combinations of overlap and TCP_NODELAY on both sides.
+// document5Ways returns a way for each combination of the number of overlapping requests, of
+// TCP_NODELAY at the client, and of TCP_NODELAY at the server.
 func document5Ways(serverDelays []bool) []sftpWay {
 	var ways []sftpWay
 	for _, requests := range []int{1, 2, 11, 0} {

@@ -16,18 +16,18 @@ import (
 	"github.com/haul-project/haul/bench/suite/record"
 )
 
-// clientEnds is how long a client's children may keep its output open.
+// clientEnds is how long a client's children may keep its output open after the client has exited.
 const clientEnds = 2 * time.Second
 
-// seen is an observation of a client from outside.
+// seen holds the observations of a client from outside.
 type seen struct {
 	peer.Usage
-	samples []sample // of the bytes on the wire
-	packets int64    // packets on the wire
+	samples []sample // samples of the bytes on the wire
+	packets int64    // number of packets on the wire
 	out     []byte   // the client's output
 }
 
-// sftpJob returns the job of the scenario's client.
+// sftpJob returns the job of the client in the current scenario and turn.
 func (st *stage) sftpJob() peer.SFTPJob {
 	name := fileName(st.sc.Size, "0")
 	j := peer.SFTPJob{
@@ -44,7 +44,7 @@ func (st *stage) sftpJob() peer.SFTPJob {
 	return j
 }
 
-// sftpRun makes a client do a job.
+// sftpRun makes the client do a job, and returns the observations of it.
 func (st *stage) sftpRun(ctx context.Context, j peer.SFTPJob) (seen, error) {
 	if err := st.keys.Trust(j.Server); err != nil {
 		return seen{}, err
@@ -72,7 +72,7 @@ func (st *stage) sftpRun(ctx context.Context, j peer.SFTPJob) (seen, error) {
 	return s, err
 }
 
-// tally returns the result of moving some files.
+// tally returns the tally of a client that has moved `files` files of `size` bytes in all.
 func (s *seen) tally(files, size float64) tally {
 	t := tally{seconds: s.Wall.Seconds(), bytes: size, figures: map[record.Metric]float64{
 		record.Transfers: files, record.Failed: 0,
@@ -91,7 +91,7 @@ func (s *seen) tally(files, size float64) tally {
 	return t
 }
 
-// sftpTransfer is an act: a program moves a file, and the two files are compared.
+// sftpTransfer is an act: a program moves a file, and then the copy is compared with the original.
 func sftpTransfer(ctx context.Context, st *stage, _ bool) (tally, error) {
 	j := st.sftpJob()
 	there, made := filepath.Join(st.root, fileName(st.sc.Size, "0")), j.Local
@@ -115,13 +115,13 @@ func sftpTransfer(ctx context.Context, st *stage, _ bool) (tally, error) {
 		t.figures[record.RoundTrips] = s.Wall.Seconds() * 1e3 / st.sc.RoundTrip
 	}
 	if !st.sc.Write {
-		defer func() { _ = os.Remove(j.Local) }() // at the latest, it is removed with the stage
+		defer func() { _ = os.Remove(j.Local) }() // if this fails, the stage removes it later
 	}
 	return t, same(j.Local, there)
 }
 
-// removeAll removes what a stopped client leaves of a file, under names that begin with the
-// file's name.
+// removeAll removes the files that a stopped client has left behind: all files whose names begin
+// with the name of `file`.
 func removeAll(file string) error {
 	all, err := filepath.Glob(file + "*")
 	for _, name := range all {
@@ -131,25 +131,27 @@ func removeAll(file string) error {
 }
 
 const (
-	// briefTime is when to stop a transfer whose first seconds are enough.
+	// briefTime is the time after which a transfer is stopped if its first seconds are enough.
 	briefTime = 4 * time.Second
 
-	// rampTime is the same for a transfer that takes some seconds to reach its full speed.
+	// rampTime is the time after which a transfer is stopped that takes some seconds to reach its
+	// full speed.
 	rampTime = 15 * time.Second
 )
 
-// sftpBrief is an act: sftpWithin with briefTime.
+// sftpBrief is the act sftpWithin with the time limit briefTime.
 func sftpBrief(ctx context.Context, st *stage, warmup bool) (tally, error) {
 	return sftpWithin(ctx, briefTime, st, warmup)
 }
 
-// sftpStart is an act: sftpWithin with rampTime.
+// sftpStart is the act sftpWithin with the time limit rampTime.
 func sftpStart(ctx context.Context, st *stage, warmup bool) (tally, error) {
 	return sftpWithin(ctx, rampTime, st, warmup)
 }
 
-// sftpWithin moves a file, but stops after a time. The result of a slow client is then the number
-// of bytes that crossed the wire, which is some hundredths too large.
+// sftpWithin is like sftpTransfer, but stops the client when the time `within` is over. The result
+// of such a slow client is the number of bytes that crossed the wire, which is too large by some
+// hundredths.
 func sftpWithin(ctx context.Context, within time.Duration, st *stage, warmup bool) (tally, error) {
 	brief, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
@@ -177,7 +179,8 @@ func sftpWithin(ctx context.Context, within time.Duration, st *stage, warmup boo
 	return t, err
 }
 
-// A stoppedError is the error of a client that failed, with the observation of it.
+// A stoppedError is the error of a client that failed or was stopped, with the observations of the
+// client.
 type stoppedError struct {
 	error
 	seen
@@ -185,8 +188,8 @@ type stoppedError struct {
 
 func (e stoppedError) Unwrap() error { return e.error }
 
-// sftpBuffers is an act: a program of the suite reads or writes a file with a buffer, and reports
-// how long that took after the login.
+// sftpBuffers is an act: a program of the suite reads or writes a file through a buffer, and
+// reports how long that took after the login.
 func sftpBuffers(ctx context.Context, st *stage, _ bool) (tally, error) {
 	s, err := st.sftpRun(ctx, st.sftpJob())
 	if err != nil {
@@ -209,7 +212,7 @@ func sftpBuffers(ctx context.Context, st *stage, _ bool) (tally, error) {
 	return t, err
 }
 
-// same checks that two files are equal, without reading them into memory.
+// same returns an error if two files differ. It does not read them into memory as a whole.
 func same(here, there string) error {
 	a, err := os.Open(here)
 	if err != nil {

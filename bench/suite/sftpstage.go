@@ -10,8 +10,8 @@ import (
 	"github.com/haul-project/haul/bench/peer"
 )
 
-// loginUser returns the user that clients log in as: without root, sshd only accepts the current
-// user.
+// loginUser returns the user as whom clients log in. It is the current user, because without root,
+// sshd accepts no other.
 func loginUser() string {
 	u, err := user.Current()
 	if err != nil {
@@ -20,7 +20,7 @@ func loginUser() string {
 	return u.Username
 }
 
-// prepareSFTP makes keys, files and the link.
+// prepareSFTP makes the keys, the files and the link of an SFTP scenario.
 func (st *stage) prepareSFTP(ctx context.Context) error {
 	var err error
 	if st.local, err = os.MkdirTemp(filepath.Dir(st.root), "client-"); err != nil {
@@ -53,8 +53,8 @@ func (st *stage) prepareSFTP(ctx context.Context) error {
 	return st.forgetful(ctx)
 }
 
-// forgetful keeps the kernel from saving metrics of a connection for the next one to the same
-// address, which belongs to another contender.
+// forgetful keeps the kernel from saving metrics of a connection for the next connection to the
+// same address, because that is the connection of another contender.
 func (st *stage) forgetful(ctx context.Context) error {
 	const setting = "echo 1 >/proc/sys/net/ipv4/tcp_no_metrics_save"
 	_, err := run(st.command(ctx, "sh", "-c", setting))

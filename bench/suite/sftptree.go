@@ -14,18 +14,18 @@ import (
 	"github.com/haul-project/haul/bench/suite/record"
 )
 
-// The layout of many small files.
+// These constants describe the directories with many small files.
 const (
-	treeDir  = "tree" // directory of the files to move
-	treeDirs = 10     // directories in it, with equal numbers of files
-	gotDir   = "got"  // directory for the files that a client gets
+	treeDir  = "tree" // name of the directory with the files to move
+	treeDirs = 10     // number of directories in treeDir, with equal numbers of files
+	gotDir   = "got"  // name of the directory for the files that a client downloads
 
-	// treeTime is when to stop a client that has not moved all files: one by one, 10,000 files
-	// take a quarter of an hour at 20 ms.
+	// treeTime is the time after which a client is stopped that has not moved all files. A client
+	// that moves 10,000 files one by one would take a quarter of an hour at 20 ms.
 	treeTime = 45 * time.Second
 )
 
-// makeTree writes the files below a directory.
+// makeTree writes the scenario's files below a directory.
 func (st *stage) makeTree(ctx context.Context, dir string) error {
 	l := st.sc.Load
 	for i := range treeDirs {
@@ -80,8 +80,8 @@ func sftpTree(ctx context.Context, st *stage, _ bool) (tally, error) {
 	return t, nil
 }
 
-// count returns how many files below a directory have arrived completely. A file with other
-// content is an error.
+// count returns how many files below the directory `to` are complete copies of files below `from`.
+// It returns an error if a file of full length has other content.
 func count(from, to string) (int, error) {
 	files := 0
 	err := filepath.WalkDir(to, func(path string, e fs.DirEntry, err error) error {
@@ -95,7 +95,7 @@ func count(from, to string) (int, error) {
 		name := filepath.Join(filepath.Base(filepath.Dir(path)), e.Name())
 		want, err := os.ReadFile(filepath.Join(from, name))
 		switch {
-		case errors.Is(err, fs.ErrNotExist): // a temporary file
+		case errors.Is(err, fs.ErrNotExist): // the client's temporary file, which is not counted
 			return nil
 		case err != nil:
 			return err

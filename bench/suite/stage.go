@@ -16,46 +16,47 @@ import (
 	"github.com/haul-project/haul/bench/suite/record"
 )
 
-// settle is how long the kernel may take to add the CPU time of ending children to their group.
+// settle is how long the kernel may take to add the CPU time of exiting children to their control
+// group.
 const settle = 100 * time.Millisecond
 
-// A stage is the setting of a scenario: its files, its link if it has one, and the running
-// servers.
+// A stage holds everything that exists while a scenario is measured: its files, its link if it has
+// one, and the running servers.
 type stage struct {
 	suite *Suite
 	sc    *Scenario
-	root  string // served directory
+	root  string // path of the served directory
 	link  *link.Link
-	limit *throttle          // for the server; nil means none
-	kept  map[string]process // servers that keep running between rounds, by contender
-	keys  *peer.Keys         // for SFTP
-	local string             // directory of the SFTP and TCP clients; "" for other protocols
+	limit *throttle          // limits the server; nil means no limit
+	kept  map[string]process // servers that keep running between rounds, by the name of the contender
+	keys  *peer.Keys         // key files of an SFTP scenario
+	local string             // directory for the files of SFTP and TCP clients; "" for other protocols
 
-	// These fields are for TCP:
-	space     *link.Space // network namespace of all its programs; nil otherwise
-	cores     [2]int      // by side
-	cert, key string      // files, for TLS
+	// These fields are for TCP scenarios.
+	space     *link.Space // network namespace of all programs; nil for other protocols
+	cores     [2]int      // the core of each side
+	cert, key string      // paths of the certificate and its key, for TLS
 
-	started int // servers so far
+	started int // number of servers started so far
 
-	// These fields belong to the contender whose turn it is:
+	// These fields are about the contender whose turn it is.
 	server process
-	stores bool         // it keeps uploads as files
-	client *peer.Client // nil if haul is the client
-	pair   *peer.Pair   // for SFTP
-	trade  peer.Trade   // for TCP
+	stores bool         // the server keeps uploads as files
+	client *peer.Client // the stock client; nil if haul is the client
+	pair   *peer.Pair   // for SFTP: the client and the server
+	trade  peer.Trade   // for TCP: which answers the server can send
 	tune   func(*peer.SFTPJob)
 
-	serverDelay bool   // for SFTP: the server's side has no TCP_NODELAY
-	seed        uint64 // of the losses: different in each round, the same for all contenders
+	serverDelay bool   // for SFTP: the server does not set TCP_NODELAY
+	seed        uint64 // seed of the losses: different in each round, the same for all contenders
 }
 
-// A tally is what the clients of an act saw.
+// A tally holds the figures that the clients of an act measured.
 type tally struct {
 	seconds  float64
-	bytes    float64 // of complete files
-	packets  float64 // DATA packets, without repeats
-	requests float64 // answered TCP requests
+	bytes    float64 // total size of the complete files
+	packets  float64 // number of DATA packets, without repeats
+	requests float64 // number of answered TCP requests
 	figures  map[record.Metric]float64
 	series   []float64
 	warnings []string
@@ -64,18 +65,18 @@ type tally struct {
 // A process is a running server; *peer.Process is one.
 type process interface {
 	Addr() netip.AddrPort
-	CPU() (time.Duration, error) // user and system time of it and all its children, including ended ones
-	Memory() int64               // peak bytes
+	CPU() (time.Duration, error) // user and system time of the server and all its children, including exited ones
+	Memory() int64               // peak of the memory, in bytes
 	Stop()
 }
 
-// prepare makes the files and the link.
+// prepare makes the files and the link of the scenario.
 func (st *stage) prepare(ctx context.Context) error {
 	st.kept = make(map[string]process)
 	if err := os.Mkdir(st.root, 0o777); err != nil {
 		return fmt.Errorf("make a directory to serve: %w", err)
 	}
-	// The umask does not apply to Chmod; a server without root writes here.
+	// Servers without root write here. Mkdir applies the umask, but Chmod does not.
 	if err := os.Chmod(st.root, 0o777); err != nil {
 		return fmt.Errorf("make a directory to serve: %w", err)
 	}
@@ -116,7 +117,7 @@ func (st *stage) connect(ctx context.Context) error {
 	return err
 }
 
-// close ends everything that the scenario started and removes its files.
+// close stops everything that was started for the scenario, and removes its files.
 func (st *stage) close() {
 	for _, p := range st.kept {
 		p.Stop()
@@ -166,8 +167,8 @@ func (st *stage) commandOn(ctx context.Context, side link.Side, name string, arg
 	return apart(exec.CommandContext(ctx, name, args...))
 }
 
-// apart keeps the terminal's signals from a command: an interrupt is for the suite, and a client
-// that it ended would seem to have failed.
+// apart keeps the terminal's signals from a command. An interrupt must reach only the suite: a
+// client that was interrupted would seem to have failed.
 func apart(cmd *exec.Cmd) *exec.Cmd {
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}
@@ -176,7 +177,7 @@ func apart(cmd *exec.Cmd) *exec.Cmd {
 	return cmd
 }
 
-// measure measures a contender and completes its line.
+// measure makes one measurement of a contender, and completes its line.
 func (st *stage) measure(ctx context.Context, c contender, l *record.Line) {
 	limit := st.sc.Limit
 	if limit == 0 {
@@ -195,7 +196,7 @@ func (st *stage) measure(ctx context.Context, c contender, l *record.Line) {
 	l.Time = now()
 }
 
-// dismiss ends a kept server that has failed. It is started again for its next turn.
+// dismiss stops a kept server after a failure. The server is started again for its next turn.
 func (st *stage) dismiss(c contender) {
 	if p, ok := st.kept[c.Name]; ok {
 		p.Stop()
@@ -233,7 +234,7 @@ func (st *stage) turn(ctx context.Context, c contender, l *record.Line) error {
 	return nil
 }
 
-// begin starts the contender's server, if it does not run.
+// begin starts the contender's server, unless it is already running.
 func (st *stage) begin(ctx context.Context, c contender) error {
 	st.client, st.stores, st.pair, st.trade, st.tune, st.serverDelay = c.client, c.stores, c.pair, c.trade, c.tune, c.serverDelay
 	if p, ok := st.kept[c.Name]; ok {
@@ -252,8 +253,8 @@ func (st *stage) begin(ctx context.Context, c contender) error {
 	return nil
 }
 
-// startContext returns the context of a server's start. A kept server outlives the measurement
-// that it was started for.
+// startContext returns the context with which a server is started. It is not cancelled for a kept
+// server, which outlives the measurement for which it was started.
 func (st *stage) startContext(ctx context.Context) context.Context {
 	if st.sc.Fresh {
 		return ctx
@@ -261,7 +262,7 @@ func (st *stage) startContext(ctx context.Context) context.Context {
 	return context.WithoutCancel(ctx)
 }
 
-// end stops a server that is not kept, and removes uploads, so that the next server finds no
+// end stops the server, unless it is kept, and removes uploads, so that the next server finds no
 // files to replace.
 func (st *stage) end(c contender) {
 	if st.sc.Fresh {
@@ -289,8 +290,8 @@ func (st *stage) perform(ctx context.Context, warmup bool) (tally, error) {
 	return st.generate(ctx, load)
 }
 
-// maxLinkWarmup is the size of the file for a warm-up over a link, in bytes: a larger one would
-// have no further effect and take as long as the measurement.
+// maxLinkWarmup is the size of the file for a warm-up over a link, in bytes: a larger file would
+// have no further effect, and take as long as the measurement.
 const maxLinkWarmup = 64 * kB
 
 func (st *stage) warmupSize() int64 {
@@ -300,10 +301,10 @@ func (st *stage) warmupSize() int64 {
 	return min(st.sc.Size, maxLinkWarmup)
 }
 
-// An expense is the CPU time on both sides of the wire, and of the wire itself.
+// An expense holds the CPU times of the server and of the link's emulator.
 type expense struct {
 	server, link time.Duration
-	failures     uint64 // packets that the wire lost against its profile
+	failures     uint64 // number of packets that the emulator lost although its profile does not ask for it
 }
 
 func (e expense) minus(o expense) expense {
@@ -327,7 +328,8 @@ func (st *stage) spent() (expense, error) {
 	return e, nil
 }
 
-// figures combines the tally of the clients with the cost.
+// figures returns the figures of a measurement, computed from the tally of the clients and the
+// cost.
 func (st *stage) figures(t tally, e expense, memory int64) map[record.Metric]float64 {
 	f := map[record.Metric]float64{
 		record.Seconds:   t.seconds,
@@ -347,7 +349,7 @@ func (st *stage) figures(t tally, e expense, memory int64) map[record.Metric]flo
 	}
 	f[record.LinkCPU] = e.link.Seconds() / t.seconds
 	f[record.LinkDrops] = float64(e.failures)
-	// Other clients may not request the options on which the bound depends.
+	// The bound depends on the options, which other clients than haul may not request.
 	if st.sc.Window > 0 && st.client == nil {
 		p := st.link.Profile()
 		f[record.Bound] = p.Bound(st.sc.BlockSize, st.sc.Window) / 1e6
@@ -356,8 +358,8 @@ func (st *stage) figures(t tally, e expense, memory int64) map[record.Metric]flo
 	return f
 }
 
-// perPacket adds the cost of a packet and of a byte. During a disturbance, the server's time is
-// not only for the counted ones.
+// perPacket adds the figures for each packet, request and byte. During a disturbance it leaves out
+// the cost of packets and bytes, because the server's CPU time also covers the disturbance.
 func (st *stage) perPacket(f map[record.Metric]float64, t tally, e expense) {
 	if t.packets > 0 {
 		f[record.DataPackets] = t.packets
@@ -377,7 +379,7 @@ func (st *stage) perPacket(f map[record.Metric]float64, t tally, e expense) {
 	}
 }
 
-// doubts returns what a reader must know about the quality of the measurement.
+// doubts returns warnings about the quality of the measurement, for readers of the report.
 func (st *stage) doubts(e expense) []string {
 	var all []string
 	if p, ok := st.server.(*peer.Process); ok && p.Accounting() == "process table" {

@@ -18,11 +18,12 @@ import (
 	"github.com/haul-project/haul/bench/suite/record"
 )
 
-// maxOutput bounds how much of a program's output is kept, in bytes. curl prints a line for each
-// of thousands of transfers.
+// maxOutput is the number of bytes of a program's output that are kept. There is a limit because
+// curl prints a line for each of thousands of transfers.
 const maxOutput = 1 << 20
 
-// run runs a command and returns its standard output. Its error contains the standard error.
+// run runs a command and returns its standard output. The error contains the command's standard
+// error.
 func run(cmd *exec.Cmd) ([]byte, error) {
 	var out, said bounded
 	cmd.Stdout, cmd.Stderr = &out, &said
@@ -32,7 +33,7 @@ func run(cmd *exec.Cmd) ([]byte, error) {
 	return out.b, nil
 }
 
-// bounded keeps the first maxOutput bytes written to it.
+// A bounded is a writer that keeps the first maxOutput bytes written to it.
 type bounded struct{ b []byte }
 
 func (w *bounded) Write(p []byte) (int, error) {
@@ -40,8 +41,8 @@ func (w *bounded) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// stockClients is an act: a process of the contender's client for each file, all at once, and a
-// comparison of the files afterwards.
+// stockClients is an act: it runs a process of the contender's client for each file, all at once,
+// and then compares the files.
 func stockClients(ctx context.Context, st *stage, warmup bool) (tally, error) {
 	n := st.sc.Transfers
 	if warmup {
@@ -51,7 +52,7 @@ func stockClients(ctx context.Context, st *stage, warmup bool) (tally, error) {
 	if err != nil {
 		return tally{}, fmt.Errorf("make a directory for the clients: %w", err)
 	}
-	defer func() { _ = os.RemoveAll(dir) }() // at the latest, it is removed with the run's directory
+	defer func() { _ = os.RemoveAll(dir) }() // if this fails, it is removed later together with the run's directory
 	if st.sc.Write {
 		if err := st.writeSources(ctx, dir, n); err != nil {
 			return tally{}, err
@@ -90,7 +91,7 @@ func (st *stage) stockTransfer(ctx context.Context, dir string, i int) error {
 		get = st.client.Put
 	}
 	cmd, err := get(ctx, st.command, t)
-	if errors.Is(err, peer.ErrOption) && t.Window > 0 { // then without a window, as people would use it
+	if errors.Is(err, peer.ErrOption) && t.Window > 0 { // request no window, as people would do with this client
 		t.Window = 0
 		cmd, err = get(ctx, st.command, t)
 	}
@@ -105,7 +106,7 @@ func (st *stage) stockTransfer(ctx context.Context, dir string, i int) error {
 	return st.client.Check(out, err)
 }
 
-// stockFile returns the transfer of the i-th file of a scenario.
+// stockFile returns the transfer of file i of the scenario.
 func (st *stage) stockFile(dir string, i int) peer.Transfer {
 	name := fileName(st.sc.Size, fmt.Sprint(i))
 	t := peer.Transfer{
@@ -119,12 +120,12 @@ func (st *stage) stockFile(dir string, i int) peer.Transfer {
 }
 
 const (
-	writeTries = 20 // attempts to compare an upload that is not complete
+	writeTries = 20 // number of attempts to compare an upload that is not complete
 	writePause = 50 * time.Millisecond
 )
 
-// compareSoon compares a file. It gives a server that acknowledges an upload before it is written
-// some time to write it.
+// compareSoon compares a file as compare does. It repeats the comparison for some time, because a
+// server may acknowledge an upload before the file is written.
 func (st *stage) compareSoon(dir string, i int) error {
 	err := st.compare(dir, i)
 	for range writeTries {
@@ -137,8 +138,8 @@ func (st *stage) compareSoon(dir string, i int) error {
 	return err
 }
 
-// compare checks that a file is the same on both sides. If the server does not store uploads,
-// there is nothing to compare.
+// compare returns an error if a file differs on the two sides. If the server does not store
+// uploads, it returns nil.
 func (st *stage) compare(dir string, i int) error {
 	t := st.stockFile(dir, i)
 	here, err := os.ReadFile(t.Local)
@@ -158,8 +159,8 @@ func (st *stage) compare(dir string, i int) error {
 	return nil
 }
 
-// stockTally returns the result of the clients. The number of packets is known only if the block
-// size is.
+// stockTally returns the tally of the clients. The number of packets is known only without options,
+// because only then is the block size known.
 func (st *stage) stockTally(seconds float64, took []time.Duration, errs []error) tally {
 	t := tally{seconds: seconds}
 	failed := 0
@@ -182,8 +183,8 @@ func (st *stage) stockTally(seconds float64, took []time.Duration, errs []error)
 	return t
 }
 
-// plainGet is an act: haul get without any flag, which reports the duration of the transfer
-// without the start of the program.
+// plainGet is an act: it runs haul get without any flag. haul prints the duration of the transfer,
+// which does not include the start of the program.
 func plainGet(ctx context.Context, st *stage, warmup bool) (tally, error) {
 	size := st.sc.Size
 	if warmup {
@@ -192,7 +193,7 @@ func plainGet(ctx context.Context, st *stage, warmup bool) (tally, error) {
 	url := fmt.Sprintf("tftp://%s/%s", st.server.Addr(), fileName(size, "0"))
 	cmd := st.command(ctx, st.suite.Haul, "get", url, "-")
 	var said bounded
-	cmd.Stderr = &said // its standard output is the null device
+	cmd.Stderr = &said // the file is written to standard output, which is the null device
 	if err := cmd.Run(); err != nil {
 		return tally{}, fmt.Errorf("haul get: %w: %s", err, bytes.TrimSpace(said.b))
 	}
@@ -206,7 +207,8 @@ func plainGet(ctx context.Context, st *stage, warmup bool) (tally, error) {
 	}, nil
 }
 
-// saidIn finds the duration in "kernel.img: 4.2 MB in 13ms, 320.2 MB/s, 0 resends".
+// saidIn matches the duration in a line such as "kernel.img: 4.2 MB in 13ms, 320.2 MB/s, 0
+// resends".
 var saidIn = regexp.MustCompile(` in (\S+), `)
 
 func saidDuration(line string) (time.Duration, error) {

@@ -26,20 +26,20 @@ import (
 	"github.com/haul-project/haul/bench/suite/record"
 )
 
-// A Suite is a run of scenarios.
+// A Suite holds the settings and the state of a run of scenarios.
 type Suite struct {
-	Haul     string    // binary under test, and load generator
-	Before   string    // another build of haul to compare with; empty means none
-	Peers    string    // directory of programs, as for peer.Find
-	Only     []string  // names of contenders; empty means all
-	Rounds   int       // 0 means DefaultRounds
-	Dir      string    // where the served files go; empty means the system's directory for temporary files
+	Haul     string    // path of the haul to measure, which is also the load generator
+	Before   string    // path of another build of haul to compare with; may be empty
+	Peers    string    // directory with the programs, as for peer.Find
+	Only     []string  // names of the contenders to measure; empty means all
+	Rounds   int       // number of rounds; 0 means DefaultRounds
+	Dir      string    // directory in which the served files are made; "" means the system's directory for temporary files
 	Strict   bool      // Run returns an error if a measurement failed or is not sane
-	Out      io.Writer // receives a line for each measurement; nil means none
-	Progress io.Writer // for people; nil means none
+	Out      io.Writer // receives a line for each measurement; may be nil
+	Progress io.Writer // receives the progress as text for people; may be nil
 
-	// Done is the previous content of the results file. Its latest run is resumed, if it was made
-	// with the same tree, machine and haul: see [Plan].
+	// Done is the previous content of the results file. The latest run in it is resumed, if that
+	// run was made with the same source tree, machine and haul: see [Plan].
 	Done []record.Line
 
 	env     record.Environment
@@ -51,20 +51,21 @@ type Suite struct {
 	writing error
 }
 
-// DefaultRounds is how many rounds each contender gets in a scenario. It is odd and large enough
-// for a median that one disturbed round does not affect.
+// DefaultRounds is the default number of rounds of a scenario. It is odd, and so large that one
+// disturbed round does not affect the median.
 const DefaultRounds = 5
 
-// errTooMany is why a server does not take part in a load that is known to be too large for it.
+// errTooMany is the reason why a server does not take part in a load that is known to be too large
+// for it.
 var errTooMany = errors.New("it is known not to bear so many at once")
 
 // maxFailures is how many failed rounds of a scenario a contender may have before its other
 // rounds are skipped: a peer that hangs would take hours.
 const maxFailures = 2
 
-// Run measures the plan. It returns early when ctx ends, and loses no results. It returns an
-// error if nothing can be measured or the results cannot be written; a failing contender is a
-// result.
+// Run makes the measurements of the plan. If ctx ends, it returns early, and keeps the results so
+// far. It returns an error if nothing can be measured or the results cannot be written. A contender
+// that fails is not an error, but a result.
 func (s *Suite) Run(ctx context.Context, p *Plan) error {
 	if s.Out == nil {
 		s.Out = io.Discard
@@ -79,7 +80,7 @@ func (s *Suite) Run(ctx context.Context, p *Plan) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = os.RemoveAll(dir) }() // leftovers are temporary files
+	defer func() { _ = os.RemoveAll(dir) }() // an error only leaves temporary files behind
 	for _, a := range p.absent {
 		s.notTried(Scenario{}, contender{Contender: record.Contender{Name: a.Name}}, errors.New(a.Why))
 	}
@@ -118,11 +119,11 @@ func (s *Suite) workDir() (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("make a directory for files to serve (--dir names another place): %w", err)
 	}
-	// Some servers give up root and become a user who needs access here.
+	// Some servers give up root, and become a user who needs access to this directory.
 	return dir, os.Chmod(dir, 0o755)
 }
 
-// scenario gives each contender its turns.
+// scenario measures each contender of a part, round by round.
 func (s *Suite) scenario(ctx context.Context, pt part, dir string) {
 	sc := pt.Scenario
 	if pt.measurements() == 0 || ctx.Err() != nil {
@@ -156,7 +157,7 @@ func (s *Suite) scenario(ctx context.Context, pt part, dir string) {
 			began := time.Now()
 			st.measure(ctx, c, &l)
 			if ctx.Err() != nil {
-				return // what was cut off says nothing about the contender
+				return // an interrupted measurement says nothing about the contender
 			}
 			if l.Error != "" {
 				failed[c.Name]++
@@ -168,14 +169,14 @@ func (s *Suite) scenario(ctx context.Context, pt part, dir string) {
 	}
 }
 
-// rotated returns the contenders in the order of a round, so that no contender always follows the
-// heaviest one.
+// rotated returns the contenders in the order of a round. The order differs between rounds, so that
+// no contender always runs after the one with the most work.
 func rotated(turns []contender, round int) []contender {
 	k := round % len(turns)
 	return slices.Concat(turns[k:], turns[:k])
 }
 
-// line begins the result of a measurement.
+// line returns the line for a measurement, without its results.
 func (s *Suite) line(sc Scenario, c contender, round int) record.Line {
 	return record.Line{
 		Run: s.began, Time: now(), Environment: s.env,
@@ -183,8 +184,8 @@ func (s *Suite) line(sc Scenario, c contender, round int) record.Line {
 	}
 }
 
-// notTried records that a contender was not tried, and why, unless that is already recorded.
-// Without a scenario, it means that the contender is absent from all.
+// notTried records that a contender was not tried, and why, unless that is already recorded. An
+// empty scenario means that the contender is absent from all scenarios.
 func (s *Suite) notTried(sc Scenario, c contender, why error) {
 	l := s.line(sc, c, -1)
 	l.Absent = why.Error()
@@ -197,7 +198,7 @@ func (s *Suite) notTried(sc Scenario, c contender, why error) {
 	}
 }
 
-// write appends a result. The first error ends the run.
+// write appends a line to the results. After the first error, the run stops.
 func (s *Suite) write(l record.Line) {
 	if err := record.Append(s.Out, l); err != nil && s.writing == nil {
 		s.writing = err
@@ -207,8 +208,8 @@ func (s *Suite) write(l record.Line) {
 	}
 }
 
-// Sane returns an error if a measurement is not valid: if transfers failed, or nothing was moved.
-// Transfers that were not tried do not count as failed.
+// Sane returns an error if a measurement is not valid, because transfers failed or nothing was
+// moved. A measurement that was not tried counts as valid.
 func Sane(l record.Line) error {
 	wrong := ""
 	switch {

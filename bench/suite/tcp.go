@@ -10,10 +10,12 @@ import (
 	"github.com/haul-project/haul/bench/suite/record"
 )
 
-// The contenders in TCP scenarios, if they can take part: see peer.Trade.
+// These are the names of the contenders in TCP scenarios. A contender takes part only if it can
+// send the answer: see peer.Trade.
 var (
-	// If each request has its own connection, the moment at which a server learns of the
-	// connection matters.
+	// eachServers are measured with a connection for each request. They include servers with and
+	// without DEFER_ACCEPT, because here the moment matters at which a server learns of a
+	// connection.
 	eachServers = []string{
 		"haul", "haul without DEFER_ACCEPT", eventServer, "haul events without DEFER_ACCEPT", "haul portable", "haul under net/http",
 		"tcpserver", "tcpserver DEFER_ACCEPT", "gnet", "evio", "fasthttp", "net/http", "netpoll", "goroutine pool", "goroutines",
@@ -26,25 +28,26 @@ var (
 	fileServers = []string{"haul serve", "haul under net/http", "nginx", "net/http", "floor-tcp"}
 )
 
-// eventServer is haul without goroutines for connections. It cannot sleep before an answer.
+// eventServer is the name of haul without a goroutine for each connection. It cannot sleep before
+// an answer.
 const eventServer = "haul events"
 
 // fileGroup is the group of scenarios in which files are fetched.
 const fileGroup = "http-file"
 
-// The load of document 4's tests.
+// These constants describe the load of document 4's tests, and of a file server.
 const (
 	tcpClients = 1000
 	tcpLength  = 4 * time.Second
 	tcpWarmup  = time.Second
 
-	// control is the congestion control of all TCP scenarios, and Linux's default. Another
-	// default of the machine would affect the measurements: bbr needs a multiple of the CPU over
-	// loopback.
+	// control is the congestion control of all TCP scenarios. It is Linux's default. It is set
+	// because the machine may have another default, which would affect the measurements: over
+	// loopback, bbr needs a multiple of the CPU time.
 	control = "cubic"
 
-	// fileTransfers is how many times a large file is fetched on one connection: one transfer takes a
-	// tenth of a second.
+	// fileTransfers is how many times a large file is fetched on one connection. One transfer,
+	// which takes a tenth of a second, would be too short.
 	fileTransfers = 8
 )
 
@@ -75,7 +78,8 @@ func tcpSmoke() []Scenario {
 	return append(all, httpSmoke()...)
 }
 
-// document4 returns document 4's tests, with the given number of simultaneous clients.
+// document4 returns the scenarios of document 4's tests, with the given number of simultaneous
+// clients.
 func document4(clients int, length time.Duration) []Scenario {
 	const kB, large, small = 1024, 16 * 1024, 128
 	each, tls, encrypted := record.Requests{Close: true}, record.Requests{TLS: true}, record.Requests{Encrypted: true}
@@ -103,7 +107,7 @@ func document4(clients int, length time.Duration) []Scenario {
 	return all
 }
 
-// tcpScenario returns what all TCP scenarios share.
+// tcpScenario returns a scenario with the values that all TCP scenarios have in common.
 func tcpScenario(group, name, title string, size int64, r record.Requests) Scenario {
 	r.Pinned, r.Control = true, control
 	return Scenario{Scenario: record.Scenario{
@@ -124,7 +128,7 @@ func tcpLoad(name, title string, size int64, r record.Requests) Scenario {
 	return s
 }
 
-// tcpIdle is a number of open connections that send nothing.
+// tcpIdle returns a scenario with n open connections that send nothing.
 func tcpIdle(n int) Scenario {
 	s := tcpScenario("tcp-idle", fmt.Sprintf("tcp-idle-%d", n), fmt.Sprintf("%d connections that are idle, each after one request", n), 1024, record.Requests{Idle: true})
 	s.Concurrency, s.Transfers, s.Guess = n, n, 6*time.Second
@@ -132,7 +136,7 @@ func tcpIdle(n int) Scenario {
 	return s
 }
 
-// httpFile is one large file, several times on one connection.
+// httpFile returns the scenario in which one large file is fetched several times on one connection.
 func httpFile(size int64, transfers int, tls bool) Scenario {
 	name, what := "http-file", "HTTP"
 	if tls {
@@ -176,8 +180,8 @@ func streamsFor(sc Scenario, set peer.Set) (turns []contender) {
 	return turns
 }
 
-// callHaul gives the name of a build to its best file server: the command, or the program of the
-// suite with the same package.
+// callHaul gives the best file server of a build of haul the name `build`. This is the server of
+// haul's command or, without it, the program of the suite with the same package.
 func callHaul(turns []contender, build string) {
 	for _, name := range fileServers[:2] {
 		for i := range turns {

@@ -22,12 +22,12 @@ import (
 	"github.com/haul-project/haul/bench/tcpprog"
 )
 
-// requests is an act: clients make requests for a time, on as many connections as the scenario
-// has. A warm-up first checks whether the answers are right.
+// requests is an act: clients make requests for the time Length of the scenario, on Concurrency
+// connections. A warm-up first checks whether the answers are right.
 func requests(ctx context.Context, st *stage, warmup bool) (tally, error) {
 	length := time.Duration(st.sc.Length * float64(time.Second))
 	if warmup {
-		// A load that is not longer than its warm-up need not be exact.
+		// A load that is not longer than its warm-up need not be exact, so it is not warmed up.
 		if err := st.check(ctx); err != nil || length <= tcpWarmup {
 			return tally{}, err
 		}
@@ -50,7 +50,8 @@ func requests(ctx context.Context, st *stage, warmup bool) (tally, error) {
 	return st.loadTally(l, u), nil
 }
 
-// generator returns wrk, or the load generator for machines without it, on one thread.
+// generator returns the command that makes the load for the time `length`: wrk with one thread, or
+// tcpload on machines without wrk.
 func (st *stage) generator(ctx context.Context, length time.Duration) (*exec.Cmd, error) {
 	set := peer.Set{Tools: st.suite.tools}
 	if _, ok := set.Tool(peer.Wrk); !ok {
@@ -73,7 +74,8 @@ func (st *stage) generator(ctx context.Context, length time.Duration) (*exec.Cmd
 		fmt.Sprintf("%s://%s/%s", scheme, st.server.Addr(), path))
 }
 
-// wrkScript returns a script that makes wrk print a tcpprog.Load.
+// wrkScript returns a script that makes wrk print a tcpprog.Load. If `each` is set, each request
+// asks for the connection to be closed.
 func wrkScript(each bool) string {
 	script := ""
 	if each {
@@ -89,7 +91,7 @@ end
 `
 }
 
-// loadIn returns the tcpprog.Load in the output of a load generator.
+// loadIn parses the tcpprog.Load in the output of a load generator.
 func loadIn(out []byte) (tcpprog.Load, error) {
 	var l tcpprog.Load
 	for line := range bytes.Lines(out) {
@@ -133,14 +135,14 @@ func (st *stage) loadTally(l tcpprog.Load, u peer.Usage) tally {
 }
 
 const (
-	idleLimit  = 40 * time.Second      // for opening the connections and measuring memory
-	idleSettle = 2 * time.Second       // before measuring, so that memory used only for opening them is released
-	stacksTime = 2 * time.Second       // for a program to report the size of its stacks
-	stacksPoll = 10 * time.Millisecond // between two checks whether it has
+	idleLimit  = 40 * time.Second      // time limit for opening the connections and measuring memory
+	idleSettle = 2 * time.Second       // pause in which memory that only opening needed is released
+	stacksTime = 2 * time.Second       // how long a program may take to report the size of its stacks
+	stacksPoll = 10 * time.Millisecond // interval between two checks whether it has reported that
 )
 
-// idle is an act: connections are opened, stay open after one request each and send nothing,
-// while the server's memory is measured.
+// idle is an act: it opens connections, makes one request on each, and measures the server's memory
+// while they stay open and send nothing.
 func idle(ctx context.Context, st *stage, warmup bool) (tally, error) {
 	if warmup {
 		return tally{}, st.check(ctx)
@@ -166,7 +168,7 @@ func idle(ctx context.Context, st *stage, warmup bool) (tally, error) {
 	}
 	time.Sleep(idleSettle)
 	after, err := st.resident(ctx)
-	if ended := h.end(); err == nil && open == n { // the count reports connections that failed
+	if ended := h.end(); err == nil && open == n { // if connections have failed, the count reports that
 		err = ended
 	}
 	if err != nil {
@@ -184,7 +186,7 @@ func idle(ctx context.Context, st *stage, warmup bool) (tally, error) {
 	return t, nil
 }
 
-// A holder is a program that holds connections until its input ends.
+// A holder is a running "tcpload hold", which keeps connections open until its standard input ends.
 type holder struct {
 	cmd  *exec.Cmd
 	in   io.Closer
@@ -210,7 +212,7 @@ func startHolding(cmd *exec.Cmd) (*holder, error) {
 	return h, nil
 }
 
-// opened waits until the connections are open, and returns their number.
+// opened waits until the program has opened its connections, and returns their number.
 func (h *holder) opened() (n int, err error) {
 	line, err := h.out.ReadString('\n')
 	if err != nil {
@@ -223,7 +225,7 @@ func (h *holder) opened() (n int, err error) {
 }
 
 func (h *holder) end() error {
-	_ = h.in.Close() // fails only if it has ended
+	_ = h.in.Close() // fails only if the program has exited
 	if err := h.cmd.Wait(); err != nil {
 		return fmt.Errorf("hold connections: %w: %s", err, bytes.TrimSpace(h.said.b))
 	}
@@ -233,10 +235,11 @@ func (h *holder) end() error {
 // A footprint is the memory that a server uses, in bytes.
 type footprint struct {
 	all    float64
-	stacks float64 // stacks of goroutines; 0 if the program does not report them
+	stacks float64 // memory of the goroutines' stacks; 0 if the program does not report it
 }
 
-// resident returns the server's memory. Programs of the suite report how much of it are stacks.
+// resident returns the server's memory. Programs of the suite also report how much memory their
+// stacks use.
 func (st *stage) resident(ctx context.Context) (footprint, error) {
 	p, ok := st.server.(*peer.Process)
 	if !ok {
@@ -259,11 +262,11 @@ func (st *stage) resident(ctx context.Context) (footprint, error) {
 	return footprint{}, fmt.Errorf("the server did not say what its stacks take; it said: %s", p.Log())
 }
 
-// stacksSaid matches tcpprog.StacksLine.
+// stacksSaid matches a line in the format tcpprog.StacksLine, and captures the number.
 var stacksSaid = regexp.MustCompile(strings.Replace(regexp.QuoteMeta(tcpprog.StacksLine), "%d", "([0-9]+)", 1))
 
-// files is an act: curl fetches a file, several times on one connection, and discards it. In a
-// warm-up it is kept once, and compared.
+// files is an act: curl fetches a file several times on one connection, and discards it. In a
+// warm-up it fetches and keeps the file once, and files compares it.
 func files(ctx context.Context, st *stage, warmup bool) (tally, error) {
 	name := fileName(st.sc.Size, "0")
 	scheme, transfers, to := "http", st.sc.Transfers, os.DevNull
@@ -308,7 +311,7 @@ func files(ctx context.Context, st *stage, warmup bool) (tally, error) {
 	}}, nil
 }
 
-// httpVersion returns a version of HTTP in curl's format.
+// httpVersion returns HTTP version 2 or 1.1, in the format in which curl prints it.
 func httpVersion(two bool) string {
 	if two {
 		return "2"
@@ -316,8 +319,8 @@ func httpVersion(two bool) string {
 	return "1.1"
 }
 
-// transfersIn adds up the durations of curl's transfers. Each must be complete and use the given
-// version of HTTP.
+// transfersIn returns the sum of the durations of curl's transfers in its output. It returns an
+// error if a transfer is not complete, or does not use the given version of HTTP.
 func transfersIn(out []byte, transfers int, size int64, version string) (seconds float64, err error) {
 	n := 0
 	for line := range strings.Lines(string(out)) {

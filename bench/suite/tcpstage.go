@@ -18,26 +18,27 @@ import (
 // following ports, on which there are no connections in TIME_WAIT.
 const httpPort = 18080
 
-// settings returns the settings for the network namespace of a TCP scenario. Each ended
-// connection leaves one in TIME_WAIT for a minute, on the side that closed first. If that is the
-// client, its port remains in use: hence the full range of ports, and tcp_tw_reuse, which makes
-// them available again after a second. No server here handles 64,000 connections in a second.
+// settings returns the kernel settings for the network namespace of a TCP scenario. A closed
+// connection stays in the state TIME_WAIT for a minute, on the side that closed first. If that is
+// the client, its port remains in use. So clients have the full range of ports, and tcp_tw_reuse
+// makes their ports available again after a second. No server here handles 64,000 connections in a
+// second.
 func settings() map[string]string {
 	return map[string]string{
 		"net.ipv4.tcp_congestion_control":  control,
 		"net.ipv4.ip_local_port_range":     "1024 65535",
 		"net.ipv4.ip_local_reserved_ports": fmt.Sprintf("%d-%d", httpPort, httpPort+maxStarts),
-		"net.ipv4.tcp_tw_reuse":            "2", // for loopback
+		"net.ipv4.tcp_tw_reuse":            "2", // 2 means only over loopback
 		"net.core.somaxconn":               "4096",
 		"net.ipv4.tcp_max_syn_backlog":     "4096",
 	}
 }
 
-// maxStarts is more than the number of servers that a scenario starts. Each uses its own port,
-// which clients must not take.
+// maxStarts is larger than the number of servers that a scenario starts. Each server uses its own
+// port, which clients must not take.
 const maxStarts = 1000
 
-// prepareTCP makes files, a certificate, and the network namespace.
+// prepareTCP makes the files, the certificate and the network namespace of a TCP scenario.
 func (st *stage) prepareTCP(ctx context.Context) error {
 	var err error
 	if st.local, err = os.MkdirTemp(filepath.Dir(st.root), "client-"); err != nil {
@@ -59,7 +60,8 @@ func (st *stage) prepareTCP(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// The first core has the most interrupts. They disturb clients less than servers.
+	// The first core handles the most interrupts. It is for the clients, because interrupts disturb
+	// clients less than servers.
 	st.cores = [2]int{link.A: cores[len(cores)-1], link.B: cores[0]}
 	st.space, err = link.NewSpace(ctx, settings())
 	return err
@@ -67,10 +69,10 @@ func (st *stage) prepareTCP(ctx context.Context) error {
 
 func (st *stage) isFile() bool { return st.sc.servesFiles() }
 
-// servesFiles reports whether the answers are files.
+// servesFiles reports whether the answers in the scenario are files.
 func (sc *Scenario) servesFiles() bool { return sc.Group == fileGroup || sc.Group == smallFileGroup }
 
-// answer returns the answer that the scenario's servers give.
+// answer returns the answer that servers send in the scenario.
 func (st *stage) answer() peer.Answer {
 	a := peer.Answer{
 		Size: int(st.sc.Size), Close: st.sc.Close, Encrypted: st.sc.Encrypted,
@@ -82,7 +84,8 @@ func (st *stage) answer() peer.Answer {
 	return a
 }
 
-// tool returns a command on the clients' side for a required tool.
+// tool returns a command that runs a tool on the clients' side. It returns an error if the tool is
+// absent.
 func (st *stage) tool(ctx context.Context, name string, args ...string) (*exec.Cmd, error) {
 	set := peer.Set{Tools: st.suite.tools}
 	t, ok := set.Tool(name)
@@ -92,7 +95,8 @@ func (st *stage) tool(ctx context.Context, name string, args ...string) (*exec.C
 	return t.Command(ctx, st.command, args...), nil
 }
 
-// tcpload returns a command of tcpload for the scenario's answers.
+// tcpload returns a command that runs tcpload for the scenario's answers. `verb` is check, hold or
+// load.
 func (st *stage) tcpload(ctx context.Context, verb string, conns int, limit time.Duration) (*exec.Cmd, error) {
 	args := []string{verb, "-addr", st.server.Addr().String(), "-size", strconv.FormatInt(st.sc.Size, 10),
 		"-n", strconv.Itoa(conns), "-for", limit.String()}
@@ -111,8 +115,8 @@ func (st *stage) tcpload(ctx context.Context, verb string, conns int, limit time
 	return st.tool(ctx, peer.TCPLoad, args...)
 }
 
-// check checks the server's answers, some of them to the byte, because a load generator only
-// counts.
+// check returns an error if the server sends a wrong answer. It compares a few answers byte by
+// byte, because a load generator only counts answers.
 func (st *stage) check(ctx context.Context) error {
 	cmd, err := st.tcpload(ctx, "check", 1, time.Second)
 	if err != nil {
@@ -124,7 +128,7 @@ func (st *stage) check(ctx context.Context) error {
 	return nil
 }
 
-// pinning warns if server and clients must share a core.
+// pinning returns a warning if the server and its clients share a core.
 func (st *stage) pinning() []string {
 	if st.sc.Protocol == record.TCP && st.cores[link.A] == st.cores[link.B] {
 		return []string{"there is one core only, which the server shares with its clients"}

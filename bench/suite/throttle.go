@@ -9,21 +9,21 @@ import (
 	"strings"
 )
 
-// A throttle applies a limit of a control group to the processes of a server.
+// A throttle limits the processes of a server by a control group.
 type throttle struct {
-	group string // for version 1; empty with version 2, which uses the server's own group
+	group string // directory of a group of version 1; empty with version 2, which uses the server's own group
 
-	// These fields are for version 2:
-	file, text string // file in that group, and what is written into it
+	// These fields are for version 2.
+	file, text string // name of the file with the limit in the server's group, and the text to write into it
 }
 
-// unified is the directory of control groups of version 2, and of the controllers of version 1.
+// unified is the directory of the control groups of version 2, or of the controllers of version 1.
 const unified = "/sys/fs/cgroup"
 
-// controllers1 are the controllers of version 1 that may limit a server.
+// controllers1 lists the controllers of version 1 that throttles use.
 var controllers1 = []string{"blkio", "cpu"}
 
-// throttleReads prepares a limit of coldRate for reads from the disk of dir.
+// throttleReads returns a throttle that limits reads from the disk of dir to coldRate.
 func throttleReads(dir string) (*throttle, error) {
 	disk, err := diskOf(dir)
 	if err != nil {
@@ -37,10 +37,10 @@ func throttleReads(dir string) (*throttle, error) {
 	return t, nil
 }
 
-// cpuPeriod is the period of a CPU limit, in microseconds: the kernel's default.
+// cpuPeriod is the period of a CPU limit, in microseconds. It is the kernel's default.
 const cpuPeriod = 100_000
 
-// throttleCPU prepares a limit to a share of one core.
+// throttleCPU returns a throttle that limits the CPU time to a share of one core.
 func throttleCPU(share float64) (*throttle, error) {
 	quota := int(share * cpuPeriod)
 	t, err := newThrottle("cpu", "cpu.max", fmt.Sprintf("%d %d", quota, cpuPeriod), "cpu", "cpu.cfs_quota_us", strconv.Itoa(quota))
@@ -50,8 +50,8 @@ func throttleCPU(share float64) (*throttle, error) {
 	return t, nil
 }
 
-// newThrottle prepares a limit with a controller of version 2 and its file, or else with one of
-// version 1.
+// newThrottle returns a throttle that uses a controller of version 2 or, if that is not available,
+// makes a group with controller1 of version 1. The limit is the text that is written into the file.
 func newThrottle(controller, file, text, controller1, file1, text1 string) (*throttle, error) {
 	if strings.Contains(word(filepath.Join(unified, "cgroup.subtree_control")), controller) {
 		return &throttle{file: file, text: text}, nil
@@ -66,7 +66,7 @@ func newThrottle(controller, file, text, controller1, file1, text1 string) (*thr
 	return t, nil
 }
 
-// join applies the limit to a process and to processes that it starts later.
+// join applies the limit to a process, and to processes that it starts later.
 func (t *throttle) join(pid int) error {
 	file, text := filepath.Join(t.group, "cgroup.procs"), strconv.Itoa(pid)
 	if t.group == "" {
@@ -82,7 +82,7 @@ func (t *throttle) join(pid int) error {
 	return nil
 }
 
-// close removes the limit; its processes must have ended.
+// close removes the group with the limit. All processes in the group must have exited.
 func (t *throttle) close() error {
 	if t.group == "" {
 		return nil

@@ -11,43 +11,45 @@ import (
 	"github.com/haul-project/haul/bench/suite/record"
 )
 
-// A wire counts the traffic of a device in the network namespace of a server. For any client,
-// this shows when it was logged in, and how fast its data arrived. Over loopback it counts all
-// programs of this machine.
+// A wire counts the traffic of a device in the network namespace of a server. So it can be measured
+// for any client when it was logged in, and how fast its data arrived. Over loopback, a wire counts
+// the traffic of all programs of this machine.
 type wire struct {
 	counts *os.File
 	device string
-	column int      // of /proc/net/dev, with the bytes in the direction of the data
-	first  crossing // when the watch began
+	column int      // the column of /proc/net/dev that counts the bytes in the direction of the data
+	first  crossing // the traffic when the watch began
 
 	began   time.Time
-	samples []sample // used only by the watching goroutine until it has ended
+	samples []sample // only the watching goroutine uses these until it has returned
 	stop    chan struct{}
 	ended   sync.WaitGroup
 }
 
-// A sample is how much had crossed at a certain time.
+// A sample holds the number of bytes that had crossed the wire at a certain time.
 type sample struct {
-	at    time.Duration // since the beginning
+	at    time.Duration // time since the watch began
 	bytes int64
 }
 
 const (
-	wireEvery  = 2 * time.Millisecond // between two samples
-	maxSamples = 1 << 17              // four minutes
+	wireEvery  = 2 * time.Millisecond // interval between two samples
+	maxSamples = 1 << 17              // largest number of samples, enough for four minutes
 
-	// The data begins when this many bytes have crossed; everything before it needs less than a
-	// third of that. It ends when all bytes but this many have crossed.
+	// The data of a transfer begins when beforeData bytes have crossed the wire. The bytes before
+	// the data, such as those of the login, are less than a third of that. The data ends when only
+	// afterData bytes are still missing.
 	beforeData = 16 << 10
 	afterData  = 8 << 10
 
-	// Columns of /proc/net/dev after the device's name.
+	// These are columns of /proc/net/dev, counted from the one after the device's name.
 	columnReceived = 0
 	columnSent     = 8
-	packetsBehind  = 1 // a column of packets follows each column of bytes
+	packetsBehind  = 1 // the column that counts packets follows the column that counts bytes
 )
 
-// watch begins to count the bytes that a server sends or receives.
+// watch begins to count the bytes that a server sends or, if `received` is set, receives. `linked`
+// says that the server uses an emulated link.
 func watch(pid int, linked, received bool) (*wire, error) {
 	w := &wire{device: "lo", column: columnSent, stop: make(chan struct{})}
 	if linked {
@@ -62,7 +64,7 @@ func watch(pid int, linked, received bool) (*wire, error) {
 	}
 	w.first, err = w.count()
 	if err != nil {
-		_ = w.counts.Close() // nothing was written
+		_ = w.counts.Close() // the file was only read, so an error does not matter
 		return nil, fmt.Errorf("watch the wire: %w", err)
 	}
 	w.began = time.Now()
@@ -77,7 +79,7 @@ func watch(pid int, linked, received bool) (*wire, error) {
 			}
 			n, err := w.count()
 			if err != nil {
-				return // the server has ended
+				return // the server has exited
 			}
 			w.samples = append(w.samples, sample{time.Since(w.began), n.bytes - w.first.bytes})
 		}
@@ -85,12 +87,12 @@ func watch(pid int, linked, received bool) (*wire, error) {
 	return w, nil
 }
 
-// A crossing is the traffic of a device: bytes of one direction, packets of both.
+// A crossing holds the traffic of a device: bytes in one direction, packets in both.
 type crossing struct{ bytes, packets int64 }
 
-// count returns the traffic so far.
+// count returns the traffic of the device so far.
 func (w *wire) count() (crossing, error) {
-	b := make([]byte, 4096) // a few lines of some 120 bytes
+	b := make([]byte, 4096) // the file has a few lines of some 120 bytes
 	n, err := w.counts.ReadAt(b, 0)
 	if n == 0 {
 		return crossing{}, err
@@ -108,20 +110,20 @@ func (w *wire) count() (crossing, error) {
 	return crossing{}, fmt.Errorf("there is no device %s", w.device)
 }
 
-// close ends the watch. It returns the samples, and how many packets have crossed since it began,
-// or 0 if the server ended earlier.
+// close ends the watch. It returns the samples, and the number of packets since the watch began, or
+// 0 if the server has already exited.
 func (w *wire) close() (samples []sample, packets int64) {
 	close(w.stop)
 	w.ended.Wait()
 	if last, err := w.count(); err == nil {
 		packets = last.packets - w.first.packets
 	}
-	_ = w.counts.Close() // nothing was written
+	_ = w.counts.Close() // the file was only read, so an error does not matter
 	return w.samples, packets
 }
 
-// span returns when the data of a transfer began and ended, or false if too little has crossed to
-// know.
+// span returns when the data of a transfer began and ended. ok is false if too few bytes have
+// crossed the wire to find that out.
 func span(samples []sample) (from, to time.Duration, ok bool) {
 	if len(samples) == 0 {
 		return 0, 0, false
@@ -141,7 +143,7 @@ func span(samples []sample) (from, to time.Duration, ok bool) {
 	return 0, 0, false
 }
 
-// series returns how much crossed in each step from the first data on, in MB.
+// series returns how many MB crossed the wire in each SeriesStep, from the first data on.
 func series(samples []sample) []float64 {
 	from, to, ok := span(samples)
 	if !ok {

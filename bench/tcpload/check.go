@@ -13,12 +13,12 @@ import (
 )
 
 const (
-	answerTime = 10 * time.Second      // for a connection, and for an answer
-	startTime  = 5 * time.Second       // for a server to listen
-	startPoll  = 20 * time.Millisecond // between two checks whether it does
+	answerTime = 10 * time.Second      // time limit for opening a connection, and for an answer
+	startTime  = 5 * time.Second       // how long a server may take until it listens
+	startPoll  = 20 * time.Millisecond // interval between two attempts to connect
 )
 
-// A client is one connection.
+// A client is one connection with its read buffer.
 type client struct {
 	net.Conn
 	r *bufio.Reader
@@ -32,7 +32,7 @@ func (r *request) dial(ctx context.Context) (client, error) {
 	return client{c, bufio.NewReader(c)}, nil
 }
 
-// ask makes a request and checks the answer.
+// ask sends a request on a connection, and checks the answer.
 func (r *request) ask(c client) error {
 	_ = c.SetDeadline(time.Now().Add(answerTime))
 	if _, err := c.Write(r.Request()); err != nil {
@@ -41,7 +41,8 @@ func (r *request) ask(c client) error {
 	return r.Read(c.r)
 }
 
-// check makes some requests, and checks whether the connection ends when it should.
+// check makes some requests, and checks the answers, and whether the server closes the connection
+// when it should.
 func (r *request) check(ctx context.Context) error {
 	c, err := r.first(ctx)
 	if err != nil {
@@ -70,7 +71,7 @@ func (r *request) check(ctx context.Context) error {
 	return nil
 }
 
-// first connects as soon as the server listens.
+// first returns the first connection. It waits until the server listens.
 func (r *request) first(ctx context.Context) (client, error) {
 	for end := time.Now().Add(startTime); ; {
 		c, err := r.dial(ctx)
@@ -85,12 +86,11 @@ func (r *request) first(ctx context.Context) (client, error) {
 	}
 }
 
-// opening bounds how many connections are opened at the same time, because the server's queue is
-// not to be measured.
+// opening is the largest number of connections that are being opened at the same time. It is small
+// so that the server's queue of new connections does not affect the measurement.
 const opening = 64
 
-// hold opens connections, makes one request with each, and keeps them until its
-// input ends.
+// hold opens connections, makes one request on each, and keeps them open until its input ends.
 func (r *request) hold(ctx context.Context, in io.Reader, out io.Writer) error {
 	if r.Close {
 		return errors.New("hold: connections that are closed with the answer cannot be held")
@@ -108,7 +108,7 @@ func (r *request) hold(ctx context.Context, in io.Reader, out io.Writer) error {
 			if open[i], errs[i] = r.dial(ctx); errs[i] == nil {
 				errs[i] = r.ask(open[i])
 			}
-			open[i].r = nil // thousands of them would take memory from the server
+			open[i].r = nil // drop the buffer: thousands of buffers would leave less memory for the server
 		})
 	}
 	wg.Wait()
@@ -133,7 +133,7 @@ func (r *request) hold(ctx context.Context, in io.Reader, out io.Writer) error {
 	}
 	ended := make(chan struct{})
 	go func() {
-		_, _ = io.Copy(io.Discard, in) // the reason of its end does not matter
+		_, _ = io.Copy(io.Discard, in) // any error ends the input, and its reason does not matter
 		close(ended)
 	}()
 	select {

@@ -14,10 +14,11 @@ import (
 	"github.com/haul-project/haul/bench/tcpprog"
 )
 
-// load makes requests on independent connections, and prints the result. Requests that are
-// unfinished at the end do not count.
+// load makes requests on independent connections for the time r.length, and prints the result.
+// Requests without an answer by then do not count.
 func (r *request) load(ctx context.Context, out io.Writer) error {
-	// A deadline would make dials fail before the context reports that it is over.
+	// The context has no deadline, because then dials would fail before the context reports that
+	// its time is over.
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	began := time.Now()
@@ -38,15 +39,15 @@ func (r *request) load(ctx context.Context, out io.Writer) error {
 	return err
 }
 
-// A loader counts what clients see.
+// A loader counts the failures and the latencies of all clients.
 type loader struct {
 	connect, read, write, wrong atomic.Int64
 	longest                     atomic.Int64 // ns
 	times                       [buckets]atomic.Int64
 }
 
-// Latencies are counted in buckets. Each is wider than the one before by the factor growth: the
-// first is a microsecond, the last half an hour.
+// Latencies are counted in buckets. Each bucket is wider than the one before by the factor growth.
+// The first bucket begins at a microsecond, and the last one at half an hour.
 const (
 	buckets = 1 << 11
 	growth  = 1.0105
@@ -59,7 +60,8 @@ func bucketOf(d time.Duration) int {
 // middle returns the time in the middle of a bucket, in microseconds.
 func middle(bucket int) float64 { return math.Pow(growth, float64(bucket)+0.5) }
 
-// run makes requests until the time is over.
+// run is one client: it makes requests until ctx ends, and opens a new connection when one is
+// closed.
 func (l *loader) run(ctx context.Context, r *request) {
 	for ctx.Err() == nil {
 		c, err := r.dial(ctx)
@@ -74,7 +76,7 @@ func (l *loader) run(ctx context.Context, r *request) {
 	}
 }
 
-// use makes requests on a connection as long as it is open.
+// use makes requests on a connection until the connection is closed or ctx ends.
 func (l *loader) use(ctx context.Context, r *request, c client) {
 	for ctx.Err() == nil {
 		began := time.Now()
@@ -105,10 +107,10 @@ func (l *loader) use(ctx context.Context, r *request, c client) {
 	}
 }
 
-// faultPause slows down a client whose requests fail at once.
+// faultPause is how long a client waits after a failure, because requests might fail at once.
 const faultPause = 10 * time.Millisecond
 
-// fault counts a failure, unless the end of the time caused it.
+// fault counts a failure, unless the failure is due to the end of ctx.
 func (l *loader) fault(ctx context.Context, n *atomic.Int64) {
 	if ctx.Err() == nil {
 		n.Add(1)
@@ -128,7 +130,8 @@ func (l *loader) sum() tcpprog.Load {
 	}
 }
 
-// quantile returns the latency of a quantile in microseconds, or 0 if there were no requests.
+// quantile returns a quantile of the latencies, in microseconds: the latency that the share `share`
+// of the `total` requests does not exceed. It returns 0 if there were no requests.
 func (l *loader) quantile(total int64, share float64) float64 {
 	below, want := int64(0), int64(math.Ceil(share*float64(total)))
 	for i := range l.times {

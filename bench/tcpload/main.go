@@ -6,8 +6,8 @@
 //	tcpload hold  -addr 127.0.0.1:8080 -n 10000
 //	tcpload load  -addr 127.0.0.1:8080 -n 1000 -for 1s
 //
-// Hold prints "open N" when the connections are open, after one request each, and ends with its
-// standard input. Load prints a tcpprog.Load.
+// Hold prints "open N" when the connections are open, after one request on each, and exits when its
+// standard input ends. Load prints a tcpprog.Load.
 package main
 
 import (
@@ -32,13 +32,13 @@ func main() {
 	}
 }
 
-// Bounds of the arguments.
+// These are the largest values of the arguments -n and -for.
 const (
 	maxConns = 20_000
 	maxTime  = time.Minute
 )
 
-// request has the arguments of the program.
+// request holds the arguments of the program.
 type request struct {
 	tcpprog.Client
 	conns  int

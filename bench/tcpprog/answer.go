@@ -11,10 +11,11 @@ import (
 	"time"
 )
 
-// aesKey is not secret: only the work is measured. The floors use it too.
+// aesKey is the key for encrypted answers. It need not be secret, because only the work of
+// encryption is measured. The floors use the same key.
 const aesKey = "haul-bench-aes16"
 
-// Body returns the body of an answer before it is encrypted. Clients know it.
+// Body returns the body of an answer before encryption. Clients compare answers with it.
 func Body(size int) []byte {
 	b := make([]byte, size)
 	for i := range b {
@@ -23,15 +24,15 @@ func Body(size int) []byte {
 	return b
 }
 
-// A Responder has a server's answer. Its methods may be called from several goroutines.
+// A Responder makes a server's answers. Several goroutines may call its methods at the same time.
 type Responder struct {
-	Delay time.Duration // before the answer
-	Close bool          // after the answer
+	Delay time.Duration // how long to wait before an answer
+	Close bool          // close the connection after an answer
 
-	plain []byte       // padded if it will be encrypted
-	block cipher.Block // nil without encryption
+	plain []byte       // the body before encryption; with padding if it is encrypted
+	block cipher.Block // the cipher; nil without encryption
 	head  []byte
-	whole []byte // head and body, without encryption
+	whole []byte // head and body of the answer; nil with encryption
 }
 
 // NewResponder returns the Responder for a server's options.
@@ -58,8 +59,8 @@ func NewResponder(o Options) (*Responder, error) {
 	return r, nil
 }
 
-// Answer returns the answer to a request. It is valid until the next call with the same scratch,
-// which grows as needed, and must not be changed.
+// Answer returns the answer to a request. The caller must not change the answer. It is valid until
+// the next call with the same scratch, which grows as needed.
 func (r *Responder) Answer(scratch *[]byte) []byte {
 	if r.block == nil {
 		return r.whole
@@ -81,17 +82,17 @@ func (r *Responder) Body(scratch *[]byte) []byte {
 // appendBody appends a random initialization vector and the body encrypted with it.
 func (r *Responder) appendBody(b []byte) []byte {
 	from := len(b)
-	b = append(b, r.plain[:aes.BlockSize]...) // placeholder for the vector
+	b = append(b, r.plain[:aes.BlockSize]...) // placeholder for the initialization vector
 	b = append(b, r.plain...)
 	iv, text := b[from:from+aes.BlockSize], b[from+aes.BlockSize:]
-	_, _ = rand.Read(iv) // it never fails: a program without random numbers ends
+	_, _ = rand.Read(iv) // never fails: if there are no random numbers, the program exits
 	cipher.NewCBCEncrypter(r.block, iv).CryptBlocks(text, text)
 	return b
 }
 
 var emptyLine = []byte("\r\n\r\n")
 
-// RequestEnd returns the length of the request at the beginning of data, or 0 if it is
+// RequestEnd returns the length of the request at the beginning of data, or 0 if the request is
 // incomplete.
 func RequestEnd(data []byte) int {
 	i := bytes.Index(data, emptyLine)
@@ -101,10 +102,10 @@ func RequestEnd(data []byte) int {
 	return i + len(emptyLine)
 }
 
-// MaxRequest is the longest accepted request, in bytes.
+// MaxRequest is the length of the longest accepted request, in bytes.
 const MaxRequest = 4 << 10
 
-// A Scratch has the buffers for serving a request.
+// A Scratch holds the buffers for reading and answering a request.
 type Scratch struct {
 	In  [MaxRequest]byte
 	Out []byte
@@ -112,8 +113,8 @@ type Scratch struct {
 
 var scratches = sync.Pool{New: func() any { return new(Scratch) }}
 
-// Serve answers the requests of a connection until it ends, as a blocking
-// handler does.
+// Serve answers the requests of a connection until the connection is closed, or the answer must end
+// it. It blocks as an ordinary handler does.
 func (r *Responder) Serve(c net.Conn) {
 	s := scratches.Get().(*Scratch)
 	defer scratches.Put(s)
@@ -121,8 +122,8 @@ func (r *Responder) Serve(c net.Conn) {
 	}
 }
 
-// ServeWaiting does the same, with a function that waits until there is something to read: a
-// waiting connection needs no buffer.
+// ServeWaiting is like Serve, but calls `wait` before each request, which waits until there is data
+// to read. So a connection needs no buffer while it waits.
 func (r *Responder) ServeWaiting(c net.Conn, wait func() error) {
 	for again := true; again && wait() == nil; {
 		s := scratches.Get().(*Scratch)
@@ -131,7 +132,7 @@ func (r *Responder) ServeWaiting(c net.Conn, wait func() error) {
 	}
 }
 
-// one answers a request, and reports whether another one may follow.
+// one reads and answers one request. It returns false if no further request can follow.
 func (r *Responder) one(c net.Conn, s *Scratch) bool {
 	n := 0
 	for RequestEnd(s.In[:n]) == 0 {
@@ -156,5 +157,5 @@ func (r *Responder) one(c net.Conn, s *Scratch) bool {
 	return err == nil
 }
 
-// A finisher is a connection that can mark the last bytes to be sent.
+// A finisher is a connection with a method to send its last bytes.
 type finisher interface{ Finish(b []byte) (int, error) }

@@ -17,22 +17,23 @@ import (
 	"time"
 )
 
-// A Client knows the answer that a server should give.
+// A Client makes requests, and checks whether a server sends the right answer.
 type Client struct {
 	Addr      string
-	TLS       bool // with any certificate
-	Close     bool // as in Options, like the following
+	TLS       bool // use TLS, and accept any certificate
+	Close     bool // Close, Size and Encrypted are the same as in the server's Options
 	Size      int
 	Encrypted bool
 
-	Path string // of the request; empty means "/"
-	Want []byte // the answer, if it is not the usual one with that Size
+	Path string // path of the request; "" means "/"
+	Want []byte // the expected answer; nil means Body(Size)
 }
 
-// ErrWrong means that an answer is not the expected one.
+// ErrWrong means that an answer differs from the expected one.
 var ErrWrong = errors.New("wrong answer")
 
-// Dial connects within a time, which includes a TLS handshake.
+// Dial connects to the server. The connection, with its TLS handshake, must be complete within the
+// time `within`.
 func (c Client) Dial(ctx context.Context, within time.Duration) (net.Conn, error) {
 	d := &net.Dialer{Timeout: within}
 	if !c.TLS {
@@ -44,7 +45,7 @@ func (c Client) Dial(ctx context.Context, within time.Duration) (net.Conn, error
 	return (&tls.Dialer{NetDialer: d, Config: config}).DialContext(ctx, "tcp4", c.Addr)
 }
 
-// Request returns a request equal to wrk's.
+// Request returns a request that is equal to the requests of wrk.
 func (c Client) Request() []byte {
 	connection := ""
 	if c.Close {
@@ -53,7 +54,7 @@ func (c Client) Request() []byte {
 	return fmt.Appendf(nil, "GET %s HTTP/1.1\r\nHost: %s\r\n%s\r\n", cmp.Or(c.Path, "/"), c.Addr, connection)
 }
 
-// Read reads an answer and checks all of it.
+// Read reads an answer, and returns an error if any part of it is wrong.
 func (c Client) Read(r *bufio.Reader) error {
 	answer, err := http.ReadResponse(r, nil)
 	if err != nil {
@@ -106,7 +107,7 @@ func decrypt(body []byte) ([]byte, error) {
 type Load struct {
 	Requests float64 `json:"requests"` // answered requests
 	Seconds  float64 `json:"seconds"`
-	Connect  float64 `json:"connect"` // failures, by kind
+	Connect  float64 `json:"connect"` // number of connections that failed; the following counts are failures too
 	Read     float64 `json:"read"`
 	Write    float64 `json:"write"`
 	Status   float64 `json:"status"`
@@ -120,7 +121,7 @@ type Load struct {
 // LoadPrefix begins the line that contains a Load.
 const LoadPrefix = "load: "
 
-// Failed returns the number of failures.
+// Failed returns the number of failures of all kinds.
 func (l Load) Failed() float64 { return l.Connect + l.Read + l.Write + l.Status + l.Timeout }
 
 // Tried returns the number of requests, including those without an answer.

@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// headTime bounds how long a client may take for a request's head with net/http.
+// headTime is how long a client may take to send the head of a request to net/http.
 const headTime = 30 * time.Second
 
-// ServeHTTP serves with net/http according to the options, on any listener. It returns when ctx
-// has ended.
+// ServeHTTP serves with net/http according to the options. `serve` chooses the listener. ServeHTTP
+// returns when ctx has ended.
 func ServeHTTP(ctx context.Context, o Options, serve func(*http.Server) error) error {
 	handler := http.FileServer(http.Dir(o.Dir))
 	if o.Dir == "" {
@@ -24,7 +24,7 @@ func ServeHTTP(ctx context.Context, o Options, serve func(*http.Server) error) e
 	}
 	s := &http.Server{Handler: handler, ReadHeaderTimeout: headTime}
 	s.SetKeepAlivesEnabled(!o.Close)
-	defer context.AfterFunc(ctx, func() { _ = s.Close() })() // everything it closes is about to disappear
+	defer context.AfterFunc(ctx, func() { _ = s.Close() })() // the program is about to exit, so an error does not matter
 	err := serve(s)
 	if ctx.Err() != nil {
 		return nil
@@ -32,10 +32,10 @@ func ServeHTTP(ctx context.Context, o Options, serve func(*http.Server) error) e
 	return err
 }
 
-// bodies are buffers for encrypted answers.
+// bodies holds buffers for encrypted answers.
 var bodies = sync.Pool{New: func() any { return new([]byte) }}
 
-// httpAnswer gives the answer with the same head as the other servers.
+// httpAnswer returns a handler that sends the answer, with the same head as the other servers.
 func httpAnswer(r *Responder) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		if r.Delay > 0 {
@@ -47,6 +47,6 @@ func httpAnswer(r *Responder) http.Handler {
 		h := w.Header()
 		h["Date"], h["Content-Type"] = nil, nil
 		h["Content-Length"] = []string{strconv.Itoa(len(body))}
-		_, _ = w.Write(body) // it does not matter if the client has disconnected
+		_, _ = w.Write(body) // an error means that the client has disconnected
 	})
 }

@@ -1,6 +1,7 @@
-// Package tcpprog is shared by the suite's TCP servers: flags, their answer, and the way in which
-// a blocking handler serves connections. Each server is a program around a library, so that
-// libraries are compared by the CPU time and the memory of processes. A main is
+// Package tcpprog contains the common part of the suite's TCP servers: flags, the answer, and the
+// way in which a blocking handler serves connections. Each server is a program around a library, so
+// that libraries can be compared by the CPU time and the memory of processes. The main function of
+// a program is
 //
 //	func main() { tcpprog.Main("goroutines", serve) }
 //
@@ -8,7 +9,7 @@
 //
 // The protocol is the smallest subset of HTTP/1.1 that a load generator accepts: a request ends
 // with an empty line and has no body, and clients wait for an answer before they send the next
-// request. If a library has its own HTTP server, that is measured, with the same answer.
+// request. If a library has its own HTTP server, this server is measured, with the same answer.
 package tcpprog
 
 import (
@@ -25,37 +26,38 @@ import (
 	"time"
 )
 
-// Options are the options of a server.
+// Options holds the options of a server, which are flags of the program.
 type Options struct {
-	Listen    string        // host:port
-	Size      int           // bytes of an answer's body
-	Close     bool          // the connection ends after the answer
-	Encrypted bool          // the body is encrypted with AES-128-CBC
-	Delay     time.Duration // before the answer
-	Cert, Key string        // files, for TLS from the first byte; without them there is no TLS
-	Dir       string        // serve the files of this directory instead, if the program can
-	Defer     bool          // TCP_DEFER_ACCEPT, if the library has it
+	Listen    string        // address to listen at, as host:port
+	Size      int           // size of an answer's body before encryption, in bytes
+	Close     bool          // close the connection after the answer
+	Encrypted bool          // encrypt the body with AES-128-CBC
+	Delay     time.Duration // how long to wait before each answer
+	Cert, Key string        // paths of a certificate and its key, for TLS from the first byte; "" means no TLS
+	Dir       string        // serve the files of this directory instead of the answer, if the program can do that
+	Defer     bool          // set TCP_DEFER_ACCEPT, if the library can do that
 
-	// Under makes package tcp accept connections for net/http, in haultcp.
+	// Under makes haultcp use package tcp only to accept connections, which net/http serves.
 	Under bool
 
-	// Events makes package tcp call a function for received data, in haultcp.
+	// Events makes haultcp let package tcp call a function for received data.
 	Events bool
 }
 
-// maxSize bounds an answer's body, in bytes.
+// maxSize is the largest size of an answer's body, in bytes.
 const maxSize = 1 << 20
 
-// ErrNoFiles is returned by servers that can only give one answer.
+// ErrNoFiles is the error of servers that can send only their one answer, and no files.
 var ErrNoFiles = errors.New("-dir: this server has one answer, and no files")
 
-// ErrNoTLS is returned by servers whose library has none.
+// ErrNoTLS is the error of servers whose library does not support TLS.
 var ErrNoTLS = errors.New("-cert: this library has no TLS")
 
-// ErrNoDefer is returned by servers whose library has no TCP_DEFER_ACCEPT.
+// ErrNoDefer is the error of servers whose library cannot set TCP_DEFER_ACCEPT.
 var ErrNoDefer = errors.New("-defer: this library cannot set TCP_DEFER_ACCEPT")
 
-// Only returns an error if an option is set that the program does not support.
+// Only returns an error if an option is set that the program does not support. The arguments say
+// what it supports: serving files, TLS, and Defer.
 func (o Options) Only(files, encrypted, deferred bool) error {
 	switch {
 	case o.Dir != "" && !files:
@@ -68,7 +70,8 @@ func (o Options) Only(files, encrypted, deferred bool) error {
 	return nil
 }
 
-// Main runs a server until it fails or is stopped, and ends the program.
+// Main runs a server until it fails or is stopped by a signal. After a failure it exits with code
+// 1.
 func Main(name string, serve func(context.Context, Options) error) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -79,7 +82,7 @@ func Main(name string, serve func(context.Context, Options) error) {
 	}
 }
 
-// Run executes the arguments.
+// Run parses the arguments and calls serve with the options.
 func Run(ctx context.Context, name string, args []string, serve func(context.Context, Options) error) error {
 	var o Options
 	f := flag.NewFlagSet(name, flag.ContinueOnError)
@@ -104,8 +107,8 @@ func Run(ctx context.Context, name string, args []string, serve func(context.Con
 	return serve(ctx, o)
 }
 
-// StacksLine is the format in which a program prints the size of its goroutines' stacks on
-// SIGUSR1. The suite counts them separately.
+// StacksLine is the format in which a program prints the size of its goroutines' stacks on SIGUSR1.
+// The suite reports the size of stacks separately.
 const StacksLine = "stacks of goroutines: %d bytes"
 
 const stacksMetric = "/memory/classes/heap/stacks:bytes"
@@ -126,9 +129,9 @@ func tellStacks(name string) (stop func()) {
 	}
 }
 
-// TLS returns the configuration of TLS, or nil without it. It is the same for all programs with
-// Go's TLS: version 1.3, X25519, and no session resumption, since clients differ in whether they
-// try it.
+// TLS returns the configuration of TLS, or nil if there is no certificate. All programs that use
+// Go's TLS have the same configuration: version 1.3, X25519, and no session resumption, because
+// only some clients try to resume sessions.
 func (o Options) TLS() (*tls.Config, error) {
 	if o.Cert == "" {
 		return nil, nil
@@ -140,11 +143,12 @@ func (o Options) TLS() (*tls.Config, error) {
 	return &tls.Config{
 		Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS13,
 		CurvePreferences: []tls.CurveID{tls.X25519}, SessionTicketsDisabled: true,
-		NextProtos: []string{"h2", "http/1.1"}, // clients offer one of these, or none
+		NextProtos: []string{"h2", "http/1.1"}, // a client offers one of these, or no protocol
 	}, nil
 }
 
-// Listener returns a listener of package net, with TLS if requested. It is closed when ctx ends.
+// Listener returns a listener of package net, with TLS if there is a certificate. The listener is
+// closed when ctx ends.
 func (o Options) Listener(ctx context.Context) (net.Listener, error) {
 	config, err := o.TLS()
 	if err != nil {

@@ -1,4 +1,5 @@
-// Fasthttp is github.com/valyala/fasthttp: see package tcpprog.
+// Fasthttp is a program of the suite around the library github.com/valyala/fasthttp: see package
+// tcpprog.
 package main
 
 import (
@@ -13,7 +14,7 @@ import (
 
 func main() { tcpprog.Main("fasthttp", serve) }
 
-// bodies are buffers for encrypted answers.
+// bodies holds buffers for encrypted answers.
 var bodies = sync.Pool{New: func() any { return new([]byte) }}
 
 func serve(ctx context.Context, o tcpprog.Options) error {

@@ -1,5 +1,5 @@
-// Goroutines is a server as in the documentation of package net: a goroutine for each connection,
-// and nothing else. See package tcpprog.
+// Goroutines is a program of the suite that serves as the documentation of package net shows: with
+// a goroutine for each connection, and nothing else. See package tcpprog.
 package main
 
 import (

@@ -1,4 +1,5 @@
-// Nethttp is net/http on package net: see package tcpprog.
+// Nethttp is a program of the suite around net/http, with listeners of package net: see package
+// tcpprog.
 package main
 
 import (

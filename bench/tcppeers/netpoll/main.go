@@ -1,4 +1,5 @@
-// Netpoll is github.com/cloudwego/netpoll: see package tcpprog.
+// Netpoll is a program of the suite around the library github.com/cloudwego/netpoll: see package
+// tcpprog.
 package main
 
 import (
@@ -34,11 +35,12 @@ func serve(ctx context.Context, o tcpprog.Options) error {
 	if err != nil {
 		return err
 	}
-	context.AfterFunc(ctx, func() { _ = loop.Shutdown(ctx) }) // its error only says that ctx has ended
+	context.AfterFunc(ctx, func() { _ = loop.Shutdown(ctx) }) // the error only says that ctx has ended
 	return loop.Serve(l)
 }
 
-// answer is called in a goroutine of a pool as long as there is unread data.
+// answer reads a request and answers it. netpoll calls it in a goroutine of a pool as long as the
+// connection has unread data.
 func answer(c netpoll.Connection, r *tcpprog.Responder) error {
 	in := c.Reader()
 	for have := in.Len(); ; have = in.Len() {
@@ -56,7 +58,7 @@ func answer(c netpoll.Connection, r *tcpprog.Responder) error {
 			c.Close()
 			return fmt.Errorf("a request of more than %d bytes", tcpprog.MaxRequest)
 		}
-		if _, err := in.Peek(have + 1); err != nil { // waits for more
+		if _, err := in.Peek(have + 1); err != nil { // wait until more data arrives
 			return err
 		}
 	}
@@ -67,7 +69,7 @@ func answer(c netpoll.Connection, r *tcpprog.Responder) error {
 		time.Sleep(r.Delay)
 	}
 	scratch := outs.Get().(*[]byte)
-	defer outs.Put(scratch) // Flush has sent it, or the connection has ended
+	defer outs.Put(scratch) // by then Flush has sent the answer, or the connection has failed
 	if _, err := c.Writer().WriteBinary(r.Answer(scratch)); err != nil {
 		return err
 	}

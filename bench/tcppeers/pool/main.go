@@ -1,6 +1,6 @@
-// Pool is a server on package net that reuses its goroutines with their grown stacks, and accepts
-// in several of them, as maurice2k/tcpserver does. It is for machines that cannot fetch the
-// latter. See package tcpprog.
+// Pool is a program of the suite that serves with package net. It reuses goroutines, whose stacks
+// have grown already, and accepts connections in several goroutines, as maurice2k/tcpserver does.
+// It is for machines that cannot fetch that library. See package tcpprog.
 package main
 
 import (
@@ -14,8 +14,8 @@ import (
 func main() { tcpprog.Main("pool", serve) }
 
 const (
-	acceptors = 8               // goroutines that accept
-	idleTime  = 5 * time.Second // after which a goroutine without a connection ends
+	acceptors = 8               // number of goroutines that accept connections
+	idleTime  = 5 * time.Second // time after which a goroutine without a connection returns
 )
 
 func serve(ctx context.Context, o tcpprog.Options) error {
@@ -35,12 +35,12 @@ func serve(ctx context.Context, o tcpprog.Options) error {
 	for range acceptors {
 		go func() { failed <- p.accept(l) }()
 	}
-	return <-failed // the first failure ends the program
+	return <-failed // the program exits at the first failure
 }
 
 type pool struct {
 	r     *tcpprog.Responder
-	conns chan net.Conn // to goroutines that wait for one
+	conns chan net.Conn // passes connections to goroutines that wait for one
 }
 
 func (p *pool) accept(l net.Listener) error {
@@ -57,7 +57,7 @@ func (p *pool) accept(l net.Listener) error {
 	}
 }
 
-// work serves a connection, and then others.
+// work serves the connection c, and then further connections, until none arrives for idleTime.
 func (p *pool) work(c net.Conn) {
 	over := time.NewTimer(idleTime)
 	defer over.Stop()

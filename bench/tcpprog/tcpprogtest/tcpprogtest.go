@@ -22,14 +22,14 @@ import (
 	"github.com/haul-project/haul/bench/tcpprog"
 )
 
-// patience bounds the duration of each step.
+// patience limits the duration of each step of a test.
 const patience = 20 * time.Second
 
 // A Serve is the function that a program passes to tcpprog.Main.
 type Serve func(context.Context, tcpprog.Options) error
 
-// Test makes a server give each answer that the suite requests, and stop. It must refuse answers
-// that it does not support.
+// Test makes a server send each kind of answer that the suite requests, and then stop. The server
+// must refuse options that it does not support.
 func Test(t *testing.T, serve Serve, does peer.Trade, more ...string) {
 	cert, key := certificate(t)
 	for _, c := range []struct {
@@ -85,7 +85,8 @@ func start(t *testing.T, serve Serve, args []string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The port is free in a moment; servers do not get :0, because nothing could ask them for the port.
+	// Close the listener, so that the server can use its port. The server cannot listen at port 0,
+	// because there is no way to ask it for the port that it got.
 	addr := l.Addr().String()
 	l.Close()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -96,7 +97,7 @@ func start(t *testing.T, serve Serve, args []string) string {
 		select {
 		case err := <-ended:
 			if err != nil && !errors.Is(err, net.ErrClosed) {
-				t.Logf("it ended with: %v", err) // as its library reports it
+				t.Logf("it ended with: %v", err) // some libraries return an error when they are stopped
 			}
 		case <-time.After(patience):
 			t.Error("it does not end")
@@ -134,7 +135,7 @@ func testAnswers(t *testing.T, c tcpprog.Client) {
 		_ = conn.SetDeadline(time.Now().Add(patience))
 		r := bufio.NewReader(conn)
 		for i := range requests {
-			// The second request is sent in two parts.
+			// Every second request is sent in two parts.
 			request := c.Request()
 			half := len(request) / (1 + i%2)
 			for _, part := range [][]byte{request[:half], request[half:]} {
