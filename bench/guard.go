@@ -21,7 +21,7 @@ import (
 	"github.com/haul-project/haul/bench/suite/record"
 )
 
-// guardTime is the total time of the guard, including further rounds for suspicious figures.
+// guardTime is the time limit of "bench guard", including further rounds for suspicious figures.
 const guardTime = 9 * time.Minute
 
 var errGuardTime = fmt.Errorf("%v are over", guardTime)
@@ -37,7 +37,7 @@ machine disturbs both builds: it hides small changes, but rarely invents one.
 
 "make bench-guard" builds the other one and runs this.`
 
-// guardFlags are the flags of "bench guard".
+// guardFlags holds the flags of "bench guard".
 type guardFlags struct {
 	suite          suite.Suite
 	only, bin      string

@@ -37,7 +37,7 @@ func (r *results) read() ([]record.Line, error) {
 	return lines, nil
 }
 
-// open returns the writer for further lines, or nil if there is no file.
+// open opens the file for appending lines, and returns it. It returns nil if there is no path.
 func (r *results) open() (io.Writer, error) {
 	if r.path == "" {
 		return nil, nil

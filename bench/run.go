@@ -179,7 +179,7 @@ func roughly(d time.Duration) string {
 	}
 }
 
-// limit bounds the duration of a short run.
+// limit returns a context with the time limit of a quick run or a smoke run.
 func (f *runFlags) limit(ctx context.Context) (context.Context, context.CancelFunc) {
 	switch {
 	case f.quick:

@@ -1,6 +1,6 @@
 // Haultcp is a program of the suite around haul's package tcp: see package tcpprog. With -events,
-// package tcp calls a function that never waits for received data. With -under, package tcp only
-// accepts connections, which net/http serves. With -dir, net/http serves files.
+// package tcp calls a function for received data, and this function must not wait. With -under,
+// package tcp only accepts connections, which net/http serves. With -dir, net/http serves files.
 package main
 
 import (
@@ -61,7 +61,8 @@ func serve(ctx context.Context, o tcpprog.Options) error {
 	return tcpprog.ServeHTTP(ctx, o, func(h *http.Server) error { return h.Serve(l) })
 }
 
-// onData answers one of the received requests.
+// onData returns the function that package tcp calls for received data. It answers the first
+// request in the data, and returns the length of the request.
 func onData(r *tcpprog.Responder) func(*events.Conn, []byte) int {
 	scratches := sync.Pool{New: func() any { return new([]byte) }}
 	return func(c *events.Conn, data []byte) int {

@@ -19,7 +19,7 @@ type device struct {
 	counts *os.File // the namespace's /proc/net/dev
 }
 
-// From include/uapi/linux/if_tun.h; the unix package lacks them.
+// These constants are from include/uapi/linux/if_tun.h. Package unix lacks them.
 const (
 	tunCheckSum = 0x01
 	tunTCP4     = 0x02

@@ -53,8 +53,8 @@ func emulate(args []string) error {
 	// Ctrl-C reaches all programs of a terminal. The owner decides how to react. The emulator
 	// carries packets until the owner has exited.
 	signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE)
-	// Packets allocate nothing, only commands do. Collect the garbage only when there is much of
-	// it, and not in the middle of a measurement.
+	// Handling packets allocates no memory; only commands do. Collect the garbage only when there
+	// is much of it, and not in the middle of a measurement.
 	debug.SetGCPercent(-1)
 	debug.SetMemoryLimit(maxGarbage)
 	var p Profile

@@ -47,7 +47,7 @@ type Link struct {
 	profile Profile
 	names   [2]string
 	lead    time.Duration
-	stop    func() bool // prevents that the end of the context closes the link
+	stop    func() bool // keeps the end of the context from closing the link
 	closing sync.Once
 	closed  error
 	carrier *carrier // nil if the link uses netem
@@ -145,8 +145,8 @@ func (l *Link) Command(ctx context.Context, side Side, name string, args ...stri
 	return cmd
 }
 
-// enterAs returns the arguments with which this program becomes another one in the namespace of a
-// side.
+// enterAs returns the arguments with which this program becomes another program in the namespace of
+// a side.
 func (l *Link) enterAs(side Side, path, name string, args ...string) []string {
 	fixed := []string{asGuest, l.names[side], path, l.Addr(side).String(), l.Addr(side.Other()).String(), name}
 	return append(fixed, args...)

@@ -35,10 +35,10 @@ func (a *Accuracy) Off() float64 {
 // Bulk is the result of a stream of full-size packets from side A.
 type Bulk struct {
 	Segments int     // number of datagrams in each system call of the sender
-	Want     float64 // Mb/s of IP packets that the profile allows
-	Got      float64 // Mb/s of IP packets that were acknowledged
+	Want     float64 // rate of IP packets that the profile allows, in Mb/s
+	Got      float64 // rate of IP packets that were acknowledged, in Mb/s
 	Share    float64 // share of one processor that the emulator used
-	Failures uint64  // packets dropped against the profile
+	Failures uint64  // number of packets that were dropped although the profile does not ask for it
 }
 
 // Tool is the result of a measurement by another program.
@@ -50,7 +50,8 @@ type Tool struct {
 // A Program returns the command that runs a program on a side.
 type Program func(ctx context.Context, side Side, args ...string) *exec.Cmd
 
-// Tools are further programs that [Link.Measure] uses. A nil Program means that the machine does not have the program.
+// Tools holds the further programs that [Link.Measure] uses. A program that the machine does not
+// have is nil.
 type Tools struct {
 	Ping, IPerf3 Program
 }

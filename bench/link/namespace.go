@@ -14,9 +14,9 @@ import (
 	"time"
 )
 
-// Namespaces are called haul-bench-PID-START-N-a and -b: the PID of the process that made them, its
-// start time in the kernel's clock ticks, and how many links it had made before. A PID may be used
-// again, but not with the same start time.
+// namePrefix begins the names of namespaces, which are haul-bench-PID-START-N-a and -b: the PID of
+// the process that made them, its start time in the kernel's clock ticks, and how many links it had
+// made before. A PID may be used again, but not with the same start time.
 const namePrefix = "haul-bench-"
 
 // namespaces is the directory in which ip(8) keeps named namespaces.
@@ -113,7 +113,7 @@ func remove(name string) error {
 }
 
 // endPrograms kills all programs in the namespace at path, because servers that daemonize outlive
-// the process that started them. No program that must survive has a reason to be there.
+// the process that started them. No other program has a reason to be in the namespace.
 func endPrograms(path string) error {
 	const wait = 10 * time.Millisecond
 	const rounds = int(endTimeout / wait) // several rounds, because a program may start another one meanwhile
@@ -180,7 +180,7 @@ func programsIn(ns heldNamespace) (pids []int, err error) {
 	return pids, nil
 }
 
-// ipTimeout bounds a call of ip(8), which takes milliseconds.
+// ipTimeout is the time limit of a call of ip(8), which usually takes milliseconds.
 const ipTimeout = 10 * time.Second
 
 func ip(args ...string) error { return ipInput("", args...) }
@@ -207,8 +207,8 @@ func ipInput(input string, args ...string) error {
 	return nil
 }
 
-// Addresses of the two sides. All links use the same ones, because the namespaces contain nothing
-// else.
+// Addresses of the two sides. All links use the same addresses, because their namespaces are not
+// connected to anything else.
 const (
 	prefix4 = "10.209.0."
 	prefix6 = "fd68:6175:6c::"

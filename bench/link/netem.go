@@ -64,7 +64,8 @@ func netem(name string, p *Profile, side Side) []string {
 		line += fmt.Sprintf(" duplicate %g%%", w.Duplicate*100)
 	}
 	if w.Rate > 0 {
-		// The device itself counts the 14 bytes of Ethernet's header.
+		// The 14 bytes of Ethernet's header are not given to netem, because it counts them as a
+		// part of the packet.
 		line += fmt.Sprintf(" rate %dbit %d", w.Rate, p.Overhead-ethernetHeader)
 	}
 	return strings.Fields(line)

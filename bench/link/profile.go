@@ -10,7 +10,7 @@ import (
 
 // A Way describes one direction of a link. The zero Way carries all packets without delay.
 type Way struct {
-	Delay time.Duration // from the last bit sent to the last bit received; at least 0
+	Delay time.Duration // time from the last bit sent to the last bit received; at least 0
 	Rate  int64         // rate of frames, including [Profile.Overhead], in bit/s; 0 means no limit
 	// Queue is how many bytes of frames may wait because of the rate; further frames are dropped. 0
 	// means [DefaultQueue].
@@ -45,12 +45,12 @@ type Profile struct {
 	Name string
 	Note string // one line that describes the link, for people
 
-	// Ways applies to packets that side A sends, then to those that side B sends.
+	// Ways describes the direction of the packets that side A sends, and then the other direction.
 	Ways [2]Way
 
 	// Overhead is how many bytes a packet's frame adds to the IP packet on the link, and MinFrame
-	// is the smallest frame, including Overhead. For Ethernet: 14 of header, 4 of checksum, 8 of
-	// preamble and 12 of gap; 84.
+	// is the smallest frame, including Overhead. For Ethernet, Overhead is 14 for the header, 4 for
+	// the checksum, 8 for the preamble and 12 for the gap, and MinFrame is 84.
 	Overhead, MinFrame int
 
 	// Seed decides which packets are lost, duplicated and reordered: the nth packet of a way has
@@ -202,7 +202,7 @@ func Lookup(name string) (Profile, error) {
 // A Side is an end of a link.
 type Side int
 
-// The two sides. Servers run on A where the directions of a link differ.
+// The two sides. If it matters on which side a server runs, it runs on A.
 const (
 	A Side = iota
 	B

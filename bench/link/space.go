@@ -22,7 +22,7 @@ import (
 // settings of the machine do not change. Its methods may be called from several goroutines.
 type Space struct {
 	name    string
-	stop    func() bool // prevents that the end of the context closes the Space
+	stop    func() bool // keeps the end of the context from closing the Space
 	closing sync.Once
 	closed  error
 }

@@ -5,14 +5,15 @@ import (
 	"time"
 )
 
-// Stats counts what a link has done since it came up.
+// Stats holds the counters of a link since it came up.
 type Stats struct {
 	Ways [2]WayStats // counts of the packets that side A sent, then of those that side B sent
 
 	CPU  time.Duration // processor time of the emulator, including the kernel's time for its system calls
-	Wall time.Duration // since it came up
+	Wall time.Duration // time since the link came up
 
-	// LateMedian, LateP99 and LateMax say how much later than due packets were handed over.
+	// LateMedian, LateP99 and LateMax say how late packets were handed over, compared with the time
+	// when they were due.
 	LateMedian, LateP99, LateMax time.Duration
 }
 

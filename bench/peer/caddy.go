@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// caddyServer serves files with caddy's own file module on net/http.
+// caddyServer returns the recipe for caddy, which serves files with its own module on net/http.
 func caddyServer(p program) Server {
 	return Server{
 		Name: caddy, Version: p.module("github.com/caddyserver/caddy/v2"), Path: p.path, Trade: Trade{Files: true, TLS: true},

@@ -159,8 +159,8 @@ func (f *finder) unpacked(pkg, name string) (program, error) {
 	return program{}, fmt.Errorf("%s is neither in package %s among the peers nor on this machine; %s fetches it", name, pkg, installer)
 }
 
-// libraries returns the environment in which a program finds the libraries that were unpacked
-// with it.
+// libraries returns the environment variables with which a program finds the libraries that were
+// unpacked with it.
 func libraries(dir string) []string {
 	var libs []string
 	for _, pattern := range []string{"/usr/lib/*-linux-gnu*", "/lib/*-linux-gnu*"} {

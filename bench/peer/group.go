@@ -174,7 +174,7 @@ func Clean() {
 var cleanGroups = sync.OnceFunc(Clean)
 
 func (h hierarchy) clean() {
-	left, _ := filepath.Glob(filepath.Join(h.base, groupPrefix+"*-*")) // the pattern is well formed
+	left, _ := filepath.Glob(filepath.Join(h.base, groupPrefix+"*-*")) // fails only if the pattern is malformed
 	for _, dir := range left {
 		owner, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(dir), groupPrefix), "-")
 		pid, err := strconv.Atoi(owner)

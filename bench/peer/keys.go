@@ -16,9 +16,9 @@ import (
 // other. All contenders use the same files.
 type Keys struct {
 	User       string // login name
-	Private    string // the user's private key
+	Private    string // file with the user's private key
 	Authorized string // file in the format of authorized_keys, with the user's key
-	Host       string // the server's private key, which is the only file in its directory
+	Host       string // file with the server's private key, the only file in its directory
 	Users      string // haul's users file, with User and the user's key
 	Known      string // file in the format of known_hosts: see Trust
 

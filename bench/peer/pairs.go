@@ -10,7 +10,7 @@ import (
 // A Pair is an SFTP client with the server that it is measured with. If the server is sshd, the
 // name of the pair is the name of the client.
 type Pair struct {
-	Name   string // unique name, which is the same in all reports: "pkg/sftp to pkg/sftp"
+	Name   string // unique name, which is the same in all reports, such as "pkg/sftp to pkg/sftp"
 	Client SFTPClient
 	Server Server
 }

@@ -43,7 +43,7 @@ func (s Stores) String() string {
 // A Server is the recipe for one server, or for one way to start it. It may be started several
 // times.
 type Server struct {
-	Name    string // unique name, which is the same in all reports: "dnsmasq single-port"
+	Name    string // unique name, which is the same in all reports, such as "dnsmasq single-port"
 	Version string // version that the program or its package states; "" if neither does
 	Path    string // path of the program
 	Build   string // beginning of the program's SHA-256, in hexadecimal; "" if it cannot be read
@@ -51,7 +51,7 @@ type Server struct {
 	SinglePort bool // all transfers use the port that receives requests
 	Windows    bool // the server accepts the option windowsize
 	// OnlyUploads means that the program takes part in uploads only, because it serves only
-	// uploaded files or differs from another one only in uploads.
+	// uploaded files, or differs from another server only in uploads.
 	OnlyUploads bool
 	MinBlock    int    // smallest block size that the server accepts, in bytes; 0 means 8
 	Uploads     Stores // what happens to uploads, unless Options.KeepUploads is set
@@ -62,7 +62,7 @@ type Server struct {
 	// there is no known limit. With more transfers, the measurement would be useless.
 	MaxConcurrent int
 
-	Trade Trade // abilities of a TCP server
+	Trade Trade // which answers a TCP server can send
 
 	Note string // remark for the readers of a report; may be empty
 
@@ -88,17 +88,17 @@ func (s *Server) Writes() bool { return s.Uploads != Refuses }
 type Options struct {
 	Dir string // directory to serve; "" means the working directory
 
-	// Addr is the address to listen on. The default address is loopback, and the default port is a
-	// free one on loopback and 69 elsewhere. A server that can use only port 69 gets that port, and
-	// on loopback an address of its own.
+	// Addr is the address to listen on. The default address is loopback. The default port is a free
+	// port on loopback, and elsewhere the standard port of TFTP or SSH. A server that can use only
+	// port 69 gets that port, and on loopback an address of its own.
 	Addr netip.AddrPort
 
 	// KeepUploads makes a server that could discard uploads keep them in memory if it can, so
 	// that they can be downloaded again and verified.
 	KeepUploads bool
 
-	// ReadOnly saves the resources that a server such as haul reserves for uploads: two
-	// descriptors for each, and descriptors may be scarce.
+	// ReadOnly keeps a server such as haul from reserving resources for uploads. That would be two
+	// descriptors for each upload, and descriptors may be scarce.
 	ReadOnly bool
 
 	Keys  *Keys // keys with which an SFTP server authenticates itself and its users

@@ -164,7 +164,7 @@ func (f *finder) dnsmasq() {
 		args: func(o Options, a netip.AddrPort) []string { return append(args(o, a), "--bind-interfaces") },
 	}
 	// If dnsmasq 2.90 is bound to one address, it cannot send on a single port ("network is
-	// unreachable"). So here it binds all addresses, and answers only on this one.
+	// unreachable"). So here it binds all addresses, and answers only on the given address.
 	single := s
 	single.Name += " single-port"
 	single.SinglePort, single.MaxConcurrent = true, 1000

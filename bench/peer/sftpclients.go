@@ -13,7 +13,7 @@ import (
 
 // An SFTPClient is the recipe for an SFTP client, or for one way to use it.
 type SFTPClient struct {
-	Name    string // unique name, which is the same in all reports: "lftp pget -n 4"
+	Name    string // unique name, which is the same in all reports, such as "lftp pget -n 4"
 	Version string
 	Path    string
 	Build   string // beginning of the program's SHA-256, like Server.Build

@@ -7,7 +7,7 @@ import (
 	"github.com/haul-project/haul/bench/suite/record"
 )
 
-// A Goal is a figure that haul must reach in each of some scenarios.
+// A Goal says which figure haul, or another contender, must reach in each of some scenarios.
 type Goal struct {
 	Title     string
 	Source    string // origin of the goal

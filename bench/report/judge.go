@@ -245,7 +245,7 @@ const fewRounds = 5
 func (r *Report) goalSection() Section {
 	t := Table{Name: "goals", Head: []string{"goal", "for", "wanted", verdictHead, "figure", "where, and why"}, Prose: true}
 	reached, missed, left := 0, 0, 0
-	var about []string // scenarios
+	var about []string // names of the scenarios of all goals
 	for _, v := range r.Judge(Goals()) {
 		about = append(append(about, v.Scenarios...), v.Rival.among...)
 		if !slices.ContainsFunc(v.Scenarios, func(name string) bool { return r.get(name, v.Contender) != nil }) {

@@ -13,8 +13,8 @@ import (
 	"github.com/haul-project/haul/bench/suite/record"
 )
 
-// maxLine is the largest length of a line in bytes. It bounds the memory that a file needs that is
-// not a results file.
+// maxLine is the largest length of a line in bytes. It bounds the memory that is needed to read a
+// file that is not a results file.
 const maxLine = 1 << 20
 
 // Load reads results files, as "bench run" appends to them. It ignores lines of other formats and

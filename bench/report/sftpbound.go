@@ -5,7 +5,7 @@ import "time"
 // An sftpModel models how long one file takes by SFTP over a long path, if all connections begin
 // at once and only TCP and the processors limit them.
 type sftpModel struct {
-	Trip       time.Duration // round trip
+	Trip       time.Duration // round trip of the path
 	LoginTrips float64       // number of round trips before the first byte of data can be sent
 	Start      time.Duration // total processor time of the programs' start and the logins
 	Conns      int           // number of connections, at least 1

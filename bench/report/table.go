@@ -69,7 +69,7 @@ func (t *Table) add(name string, cells ...string) {
 }
 
 // notes collects the remarks below a table: for each contender and reason, the scenarios to which
-// it applies.
+// the reason applies.
 type notes struct {
 	said    []note
 	missing []string // scenarios that were not measured

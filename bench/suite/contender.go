@@ -164,8 +164,8 @@ func (s *Suite) known(set peer.Set) error {
 	return nil
 }
 
-// wanted reports whether a contender was requested. If no contender was requested by name, all of
-// them are.
+// wanted reports whether a contender was requested. If no contender was requested by name, all
+// contenders are wanted.
 func (s *Suite) wanted(name string) bool {
 	return len(s.Only) == 0 || slices.Contains(s.Only, name)
 }

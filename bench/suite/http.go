@@ -12,7 +12,7 @@ import (
 const smallFileGroup = "http-small"
 
 // smallFileClients is the number of connections that request small files at the same time: as many
-// as a rack of machines makes while they install themselves, or a few browsers.
+// as one browser page makes, or a rack of machines that install themselves.
 const smallFileClients = 64
 
 // webServers names the servers in the scenarios with HTTP/2 or with small files.

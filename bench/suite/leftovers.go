@@ -43,7 +43,7 @@ func placeFor(dir string) string {
 // sweep removes the leftovers of killed runs from a directory. It keeps files that a process may
 // still use, and files that no run made.
 func sweep(dir string, remove func(path string) error) {
-	made, _ := filepath.Glob(filepath.Join(dir, ownPrefix+"*")) // the pattern is well formed
+	made, _ := filepath.Glob(filepath.Join(dir, ownPrefix+"*")) // fails only if the pattern is malformed
 	for _, path := range made {
 		number, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(path), ownPrefix), "-")
 		pid, err := strconv.Atoi(number)

@@ -57,7 +57,7 @@ func sftpTree(ctx context.Context, st *stage, _ bool) (tally, error) {
 	if err := os.Mkdir(to, 0o777); err != nil {
 		return tally{}, fmt.Errorf("make a directory for what comes: %w", err)
 	}
-	defer func() { _ = os.RemoveAll(to) }() // at the latest, it is removed with the stage
+	defer func() { _ = os.RemoveAll(to) }() // if this fails, the stage removes it later
 	limited, cancel := context.WithTimeout(ctx, treeTime)
 	defer cancel()
 	s, err := st.sftpRun(limited, j)

@@ -268,7 +268,7 @@ func (st *stage) end(c contender) {
 	if st.sc.Fresh {
 		st.server.Stop()
 	}
-	uploads, _ := filepath.Glob(filepath.Join(st.root, uploadPrefix+"*")) // the pattern is well formed
+	uploads, _ := filepath.Glob(filepath.Join(st.root, uploadPrefix+"*")) // fails only if the pattern is malformed
 	for _, name := range uploads {
 		if err := os.RemoveAll(name); err != nil {
 			st.suite.say("an upload to %s stays: %v", c.Name, err)

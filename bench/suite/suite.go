@@ -34,7 +34,7 @@ type Suite struct {
 	Only     []string  // names of the contenders to measure; empty means all
 	Rounds   int       // number of rounds; 0 means DefaultRounds
 	Dir      string    // directory in which the served files are made; "" means the system's directory for temporary files
-	Strict   bool      // Run returns an error if a measurement failed or is not sane
+	Strict   bool      // Run returns an error if a measurement failed or is not valid: see Sane
 	Out      io.Writer // receives a line for each measurement; may be nil
 	Progress io.Writer // receives the progress as text for people; may be nil
 

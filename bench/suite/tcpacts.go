@@ -281,7 +281,7 @@ func files(ctx context.Context, st *stage, warmup bool) (tally, error) {
 	}
 	if warmup {
 		transfers, to = 1, filepath.Join(st.local, "got")
-		defer func() { _ = os.Remove(to) }() // at the latest, it is removed with the stage
+		defer func() { _ = os.Remove(to) }() // if this fails, the stage removes it later
 	}
 	url := fmt.Sprintf("%s://%s/%s", scheme, st.server.Addr(), name)
 	for range transfers {

@@ -42,7 +42,7 @@ func (r *request) load(ctx context.Context, out io.Writer) error {
 // A loader counts the failures and the latencies of all clients.
 type loader struct {
 	connect, read, write, wrong atomic.Int64
-	longest                     atomic.Int64 // ns
+	longest                     atomic.Int64 // the longest latency, in ns
 	times                       [buckets]atomic.Int64
 }
 
@@ -130,8 +130,8 @@ func (l *loader) sum() tcpprog.Load {
 	}
 }
 
-// quantile returns a quantile of the latencies, in microseconds: the latency that the share `share`
-// of the `total` requests does not exceed. It returns 0 if there were no requests.
+// quantile returns a quantile of the latencies, in microseconds: the latency that the given share,
+// 0 to 1, of the `total` requests does not exceed. It returns 0 if there were no requests.
 func (l *loader) quantile(total int64, share float64) float64 {
 	below, want := int64(0), int64(math.Ceil(share*float64(total)))
 	for i := range l.times {

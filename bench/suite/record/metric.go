@@ -76,7 +76,7 @@ const (
 
 // These metrics compare the rate with the capacity of the link.
 const (
-	Bound        Metric = "bound_mb_per_second" // highest possible rate if each window waits for the last one's ACK
+	Bound        Metric = "bound_mb_per_second" // highest rate of a peer that waits for each window's ACK
 	ShareOfBound Metric = "share_of_bound"
 )
 
