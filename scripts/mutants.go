@@ -186,7 +186,8 @@ func (m mutant) try() (verdict, detail string) {
 // failed matches the name of the first failed test.
 var failed = regexp.MustCompile(`(?m)^--- FAIL: (\S+)`)
 
-// test runs go test, with enough time for the given number of runs.
+// test runs go test with the given arguments. Its time limit is enough to run the tests of `runs`
+// bugs.
 func test(runs int, args ...string) ([]byte, error) {
 	tests := time.Duration(runs) * limit
 	ctx, cancel := context.WithTimeout(context.Background(), tests+grace)

@@ -97,8 +97,8 @@ type Options struct {
 	// that they can be downloaded again and verified.
 	KeepUploads bool
 
-	// ReadOnly keeps a server such as haul from reserving resources for uploads. That would be two
-	// descriptors for each upload, and descriptors may be scarce.
+	// ReadOnly keeps a server such as haul from reserving resources for uploads: two descriptors
+	// for each possible upload, and descriptors may be scarce.
 	ReadOnly bool
 
 	Keys  *Keys // keys with which an SFTP server authenticates itself and its users

@@ -192,7 +192,7 @@ func (x *expansion) anyDepth(dir string, elems []string, depth int) error {
 		x.note(errTooDeep)
 		return nil
 	}
-	one := len(elems) == 1 // then one listing yields both the matches and the directories to enter
+	one := len(elems) == 1 // if so, one listing yields both the matches and the directories to enter
 	if !one {
 		if err := x.below(dir, elems, depth); err != nil {
 			return err

@@ -16,8 +16,8 @@ const (
 	Grace = time.Second
 )
 
-// A Queue passes lines to a function, in order and one at a time. If the function is slow, the queue
-// drops lines instead of waiting. Each line is a T.
+// A Queue passes lines to a function, in order and one at a time. If the function is slow, the
+// queue drops lines instead of waiting. A line is a value of type T.
 type Queue[T any] struct {
 	write    func(line T)
 	writeGap func(lost int64)

@@ -49,7 +49,7 @@ type control struct {
 	// accumulate while the driver is late do not suggest a rate that the path does not have. When a
 	// request is sent while none is outstanding, deliveredAt and sentAt are set to that time, so
 	// that idle time does not count.
-	delivered   int64         // units that have moved so far
+	delivered   int64         // number of units that have moved so far
 	deliveredAt time.Duration // when the latest answer was handled
 	sentAt      time.Duration // when the latest of the answered requests was sent
 	refusedAt   time.Duration // when a request last had to wait for room in a window; -1 if none had to
@@ -82,7 +82,7 @@ func newControl(floor, ceiling int64) control {
 	return control{floor: min(floor, ceiling), ceiling: ceiling, refusedAt: -1}
 }
 
-// clock converts now to the time since the first call.
+// clock returns the time from its first call to `now`.
 func (c *control) clock(now time.Time) time.Duration {
 	if c.epoch.IsZero() {
 		c.epoch = now

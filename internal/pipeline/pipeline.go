@@ -75,7 +75,7 @@ const (
 	DefaultMinBytes = 2 << 20
 
 	DefaultMaxBytes = 64 << 20
-	DefaultSessions = 8        // OpenSSH's MaxSessions is 10
+	DefaultSessions = 8        // OpenSSH's default of MaxSessions is 10
 	DefaultChunk    = 32 << 10 // the size that every SFTP server must support (draft-ietf-secsh-filexfer-02 §3)
 )
 

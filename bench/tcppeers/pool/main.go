@@ -40,7 +40,7 @@ func serve(ctx context.Context, o tcpprog.Options) error {
 
 type pool struct {
 	r     *tcpprog.Responder
-	conns chan net.Conn // passes connections to goroutines that wait for one
+	conns chan net.Conn // passes each accepted connection to a goroutine that waits for one
 }
 
 func (p *pool) accept(l net.Listener) error {

@@ -74,10 +74,10 @@ type Plan struct {
 	Loaders int
 	Images  int // number of servers that have the image
 
-	Lost     float64       // the part of the machines, 0 to 1, that lose power during the boot
+	Lost     float64       // share of the machines, 0 to 1, that lose power during the boot
 	Away     time.Duration // how long a machine stays off after it has lost power
 	Stall    time.Duration // the longest wait for more data of the image
-	Tries    int           // failures in a row after which a machine stays off
+	Tries    int           // number of failures in a row after which a machine stays off
 	NoResume bool          // a machine does not resume an interrupted image, but fetches it from the start
 	Seed     uint64
 }

@@ -28,11 +28,11 @@ var never = math.Inf(1)
 type site struct {
 	*Site
 	wire, cpu [2]float64
-	cap       [2]float64 // highest rate of one machine, in bytes of content per second
+	cap       [2]float64 // highest rate of one machine for a loader and for an image, in bytes of content per second
 	now       float64
 	machines  []Machine
 	replicas  []replica
-	timers    heap // machines that wait, by the time at which Expire must be called
+	timers    heap // machines that wait, ordered by the time at which Expire must be called
 	live      int  // number of replicas that are in service
 	out       Simulated
 	used      float64 // CPU time used, in seconds
@@ -49,7 +49,7 @@ type replica struct {
 
 // A kind holds all transfers of one kind of file, loader or image, from one replica.
 type kind struct {
-	flows  heap    // machines, by the value of served at which their transfer is complete
+	flows  heap    // machines, ordered by the value of `served` at which their transfer is complete
 	served float64 // bytes that a machine would have received by now if it had been connected from the start
 	rate   float64 // rate of each machine, in bytes per second
 	filled float64 // when the replica's cache will contain the whole file; `never` until a machine requests the file
@@ -291,7 +291,7 @@ func (s *site) share(r *replica) {
 
 // fair returns the rate of each transfer if all transfers share a resource fairly. Of kind k there
 // are n[k] transfers. None of them is faster than limit[k], and a byte uses each[k] of the
-// resource. have is the amount of the resource per second.
+// resource. `have` is the amount of the resource per second.
 func fair(n, limit, each [2]float64, have float64) float64 {
 	low, high := 0, 1
 	if limit[1] < limit[0] {

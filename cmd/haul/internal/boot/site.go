@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// These are measured costs of haul: see docs/benchmarks.md, on two cores of a virtual machine, over
-// loopback.
+// These are costs of haul, measured on two cores of a virtual machine, over loopback: see
+// docs/benchmarks.md.
 const (
 	// PacketCPU is the server's CPU time, in seconds, for a TFTP DATA packet and its ACK, with
 	// 10,000 transfers at the same time and a window of one block. With a larger window, a packet

@@ -63,7 +63,7 @@ type Config struct {
 // Progress says how far a run has progressed.
 type Progress struct {
 	Elapsed              time.Duration
-	Machines, On         int // On is the number of machines that are switched on so far
+	Machines, On         int // On is the number of machines that have been switched on so far
 	Up, Failed           int
 	LoaderBytes, ImBytes int64
 }

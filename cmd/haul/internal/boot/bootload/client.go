@@ -111,7 +111,7 @@ func (c *client) moved(got, size int64) (vanish bool) {
 	return c.machine.Moved(time.Now(), got, size)
 }
 
-// load fetches the loader.
+// load fetches the loader by TFTP.
 func (c *client) load(ctx context.Context, o boot.Order) error {
 	c.content.begin(c.run.seed)
 	w := &loaderWriter{client: c}
@@ -152,7 +152,7 @@ func (w *loaderWriter) WriteBlock(off int64, data []byte, last bool, size int64)
 // buffers holds buffers for reading images.
 var buffers = sync.Pool{New: func() any { return new([32 << 10]byte) }}
 
-// fetch fetches the image, from the order's offset on.
+// fetch fetches the image by HTTP, from the offset in the order on.
 func (c *client) fetch(ctx context.Context, o boot.Order) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.run.config.Images[o.Server].String(), http.NoBody)
 	if err != nil {

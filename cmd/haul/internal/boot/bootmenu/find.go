@@ -44,7 +44,7 @@ func Read(files Files) Menu {
 	return m
 }
 
-// problem records an error about the file or directory of that name.
+// problem records an error about the file or directory with the given name.
 func (m *Menu) problem(name string, err error) {
 	if len(m.Problems) < maxProblems {
 		m.Problems = append(m.Problems, fmt.Errorf("%s: %w", name, err))

@@ -89,7 +89,7 @@ const grubDisk = `menuentry 'Disk of this machine' --id local {
 `
 
 // grubConditions maps each architecture to a GRUB condition that is true on machines that can run
-// its kernels. The map conditions does the same for iPXE.
+// its kernels. The map `conditions` does the same for iPXE.
 var grubConditions = map[pxe.Arch]string{
 	pxe.IA32:        `"$grub_cpu" = i386`,
 	pxe.X64:         `"$grub_cpu" = x86_64 -o "$grub_platform" = pc`,

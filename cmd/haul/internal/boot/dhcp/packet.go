@@ -27,7 +27,7 @@ const (
 	MaxRequest = 2048
 )
 
-// These are the values of Op.
+// These are the values of Header.Op, for packets from clients and from servers (RFC 2131 §2).
 const (
 	BootRequest = 1
 	BootReply   = 2

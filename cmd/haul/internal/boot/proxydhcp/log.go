@@ -115,7 +115,8 @@ func (l *eventLog) takes(e Event) bool {
 	return l.takesLine(cause, e.Answer.MAC)
 }
 
-// takesLine is like takes, for lines that nothing else limits.
+// takesLine reports whether a line about the machine with a MAC may be logged now. It is for lines
+// whose number is not limited in another way.
 func (l *eventLog) takesLine(cause string, mac dhcp.MAC) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -49,7 +49,7 @@ type scripts struct {
 	timeout  time.Duration
 
 	mu    sync.Mutex
-	menus map[string][]byte // by name; nil until they are first made; guarded by mu
+	menus map[string][]byte // the menus by name; nil until they are made for the first time; guarded by mu
 	at    time.Time         // when the menus were made; guarded by mu
 }
 

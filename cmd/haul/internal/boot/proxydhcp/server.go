@@ -207,7 +207,7 @@ func (s *Server) Machines() (all []pxe.Machine) {
 	return all
 }
 
-// Count returns the number of machines that are at a stage.
+// Count returns the number of machines that are at the given stage.
 func (s *Server) Count(stage pxe.Stage) (n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

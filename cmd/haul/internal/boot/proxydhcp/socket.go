@@ -43,7 +43,7 @@ type socket struct {
 type arrival struct {
 	peer  netip.AddrPort
 	to    netip.Addr // destination address of the packet, often 255.255.255.255
-	index int        // index of the interface on which it arrived
+	index int        // index of the interface on which the packet arrived
 }
 
 // openSocket opens a port on all interfaces. If another program has the port open and share is set,
@@ -183,8 +183,8 @@ type outbox struct {
 	errs      []*error       // where to store the error of each added message
 	datagrams [][]byte       // memory for packets with UDP headers
 
-	// last is the departure of the packet that was added last, and addr its address in the kernel's
-	// form. They are kept because many packets have the same departure.
+	// last is the departure of the packet that was added last, and addr is the destination in it,
+	// in the kernel's form. Both are kept because many packets have the same departure.
 	last departure
 	addr net.Addr
 	oob  []byte

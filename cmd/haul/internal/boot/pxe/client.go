@@ -9,7 +9,7 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/boot/dhcp"
 )
 
-// A Class is a kind of boot client. The answer depends on it.
+// A Class is a kind of boot client. The answer to a client depends on its class.
 type Class uint8
 
 // These are the classes. A client of NoClass does not boot from the network, and gets no answer.

@@ -14,7 +14,7 @@ type location struct {
 	name   string // name of the file; "" if there is no file
 }
 
-// append appends the location in the form of option 67.
+// append appends the location as the value of option 67.
 func (l *location) append(b []byte, server dhcp.Addr) []byte {
 	if l.scheme == "" {
 		return append(b, l.name...)

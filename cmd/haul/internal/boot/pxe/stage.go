@@ -71,8 +71,7 @@ func (b boot) requested(now time.Time, name, loader string) boot {
 	return b
 }
 
-// stageOf returns the stage that follows from a request for a file. The argument before is the
-// stage so far.
+// stageOf returns the stage that follows from a request for a file. `before` is the stage so far.
 func stageOf(name, loader string, before Stage) Stage {
 	name = strings.TrimPrefix(name, "/")
 	ending := strings.ToLower(name[strings.LastIndexByte(name, '.')+1:])

@@ -36,8 +36,8 @@ func (w *window) count(now time.Time) {
 	w.n++
 }
 
-// holds reports whether now is within the second of w. It is not if the clock was set back; then a
-// new second begins.
+// holds reports whether the time `now` is within the second of w. It returns false if the clock was
+// set back; then a new second begins.
 func (w *window) holds(now time.Time) bool {
 	since := now.Sub(w.begin)
 	return 0 <= since && since < time.Second

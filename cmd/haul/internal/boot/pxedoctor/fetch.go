@@ -44,8 +44,8 @@ func fetchTFTP(ctx context.Context, url string) (int64, error) {
 	counted := &countedUpload{}
 	res, err := c.Get(ctx, target, func(int64) (store.Upload, error) { return counted, nil })
 	if res.Resent+res.Timeouts+res.Duplicates > 0 {
-		// The path loses packets, so the server may have missed the last acknowledgement. Wait
-		// repeats it on request.
+		// The path loses packets, so the server may have missed the last acknowledgement. While
+		// Wait runs, the client repeats the acknowledgement if the server needs it.
 		c.Wait()
 	}
 	return counted.size, err

@@ -33,7 +33,7 @@ func Pair() (ours *net.UnixConn, theirs *os.File, err error) {
 	return ours, theirs, err
 }
 
-// Of returns the line whose end is the file f. The caller closes both.
+// Of returns the line whose end is the file f. The caller closes both the line and f.
 func Of(f *os.File) (*net.UnixConn, error) {
 	c, err := net.FileConn(f)
 	if err != nil {

@@ -32,9 +32,9 @@ import (
 // A User is the user that the process should become. The zero value is root, which is refused.
 type User struct {
 	Name   string // the name as requested, for messages
-	UID    int    // 1 to 4,294,967,294
-	GID    int    // 0 to 4,294,967,294
-	Groups []int  // supplementary groups; may be empty
+	UID    int    // ID of the user, 1 to 4,294,967,294
+	GID    int    // ID of the primary group, 0 to 4,294,967,294
+	Groups []int  // IDs of the supplementary groups; may be empty
 }
 
 // Give makes u the owner of a directory, and of everything in it that belongs to root. It is for

@@ -259,8 +259,7 @@ func actRaspberry(v *visit, d *download) {
 	}
 }
 
-// repeatAfter is the pause after which an impatient ROM repeats its request. The pause imitates the
-// ROM.
+// repeatAfter is the pause after which a persona repeats its request, as an impatient ROM does.
 const repeatAfter = 2 * time.Millisecond
 
 // countTransfers records a fault if the server answers a repeated request with two transfers.

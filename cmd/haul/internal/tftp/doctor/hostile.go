@@ -8,7 +8,7 @@ import (
 )
 
 // outside lists names outside the served directory, and the verdict on a server that serves them.
-// Only the first answer counts.
+// If a server serves several of them, only the verdict on the first one counts.
 var outside = []struct {
 	name string
 	bad  Verdict

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A Finding says that a server broke a rule towards a persona.
+// A Finding says that a server broke a rule in its conversation with a persona.
 type Finding struct {
 	Rule    string  `json:"rule"`
 	Verdict Verdict `json:"verdict"` // how bad the broken rule is for this persona

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Numbers of the pcapng format (draft-ietf-opsawg-pcapng). Blocks are written
-// in little-endian order, which the section header says.
+// These are numbers of the pcapng format (draft-ietf-opsawg-pcapng). Blocks are written in
+// little-endian order, which the section header says.
 const (
 	blockSection    = 0x0a0d0d0a
 	blockInterface  = 1
@@ -80,8 +80,8 @@ func (pcapng) packet(b []byte, q *queued) []byte {
 	b = le.AppendUint64(b, 0)
 	at := len(b)
 	b = appendDatagram(b, &q.Packet)
-	le.PutUint32(b[size:], uint32(len(b)-at))   // length captured
-	le.PutUint32(b[size+4:], uint32(len(b)-at)) // length on the wire
+	le.PutUint32(b[size:], uint32(len(b)-at))   // length of the captured bytes
+	le.PutUint32(b[size+4:], uint32(len(b)-at)) // length of the packet on the wire
 	b = pad(b, len(b)-at)
 	flags := uint32(flagInbound)
 	if q.Sent {
@@ -132,7 +132,7 @@ func appendCounter(b []byte, code uint16, n int64) []byte {
 	return le.AppendUint64(b, uint64(n))
 }
 
-// pad appends zeros after n bytes, up to a multiple of 4.
+// pad appends the zeros that are needed after n bytes to reach a multiple of 4.
 func pad(b []byte, n int) []byte {
 	return append(b, "\x00\x00\x00"[:-n&3]...)
 }

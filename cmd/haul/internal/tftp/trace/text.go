@@ -9,8 +9,8 @@ import (
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
-// How much of a packet a line shows, in bytes of the packet. Longer strings are cut off. A byte may
-// take four characters in the line, as \x00 does.
+// These constants say how much of a packet a line shows, in bytes of the packet. Longer strings are
+// cut off. A byte may take four characters in the line, as \x00 does.
 const (
 	maxName    = 1024 // bytes of a file name
 	maxMessage = 256  // bytes of an ERROR's text
