@@ -4,8 +4,8 @@ import "time"
 
 // OpsLimits bound an Ops. A field that is zero stands for its default.
 type OpsLimits struct {
-	Min int // the smallest window, and the first one; 0 means 16 requests
-	Max int // the largest window, at most MaxOutstanding; 0 means 1024
+	Min int // the smallest window, and the first one, in requests; 0 means 16
+	Max int // the largest window, in requests, at most MaxOutstanding; 0 means 1024
 }
 
 const (

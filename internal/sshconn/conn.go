@@ -25,9 +25,10 @@ const (
 	connInline = 2 << 10
 
 	// connQuick is how many reads at the beginning of a connection are each followed by a call that
-	// makes the kernel acknowledge the data at once. Peers that use Nagle's algorithm, as OpenSSH does, hold
-	// back a second small packet until the first is acknowledged. That matters during the handshake
-	// and the login. Later there is usually data to send, which carries the acknowledgement.
+	// makes the kernel acknowledge the data at once. Peers that use Nagle's algorithm, as OpenSSH
+	// does, hold back a second small packet until the first one is acknowledged. That matters
+	// during the handshake and the login. Later there is usually data to send, which carries the
+	// acknowledgement.
 	connQuick = 32
 
 	// Linger is how long [Conn.Close] waits for gathered bytes to be sent.
