@@ -30,7 +30,7 @@ const (
 // archiveTypes are the kinds of archives, with their media types.
 var archiveTypes = map[string]string{"tar": "application/x-tar", "zip": "application/zip"}
 
-// An archiver writes an archive. Names of directories end in a slash.
+// An archiver writes an archive in one of the formats. Names of directories end in a slash.
 type archiver interface {
 	add(name string, mode fs.FileMode, modified time.Time, size int64) (io.Writer, error)
 	Close() error
@@ -80,7 +80,8 @@ func (x directoryList) archive(kind string) {
 	}
 }
 
-// archiveName returns the name of the archive, and of the directory in it.
+// archiveName returns the name of the top directory in the archive. The archive itself has the same
+// name with an extension.
 func (x directoryList) archiveName() string {
 	if x.name == "." {
 		return "files"
@@ -105,7 +106,7 @@ func attachment(name string) string {
 	return field
 }
 
-// write writes the archive.
+// write sends the archive. list holds the entries of its top directory.
 func (a *archiving) write(list []entry) error {
 	a.buf = copyBuffers.Get().(*[copyBytes]byte)
 	defer copyBuffers.Put(a.buf)
@@ -140,8 +141,9 @@ func (a *archiving) release(n int) {
 	a.x.h.state.listed.give(n)
 }
 
-// directory writes a directory and everything below it. It writes the files first, because
-// afterwards only the entries of the subdirectories need to stay in memory.
+// directory writes the directory called name, and everything below it. as is its name in the
+// archive. The files come first, because afterwards only the entries of the subdirectories need to
+// stay in memory.
 func (a *archiving) directory(name, as string, dir entry, list []entry, depth int) error {
 	if depth > maxArchiveDepth {
 		return errDeepArchive
@@ -158,7 +160,7 @@ func (a *archiving) directory(name, as string, dir entry, list []entry, depth in
 		}
 	}
 	all := len(list)
-	// This frees the entries of files.
+	// The copy lets the entries of files be freed.
 	dirs := slices.Clone(slices.DeleteFunc(list, func(e entry) bool { return !e.dir }))
 	a.release(all - len(dirs))
 	for _, e := range dirs {
@@ -208,14 +210,15 @@ func (a *archiving) file(name, as string) error {
 	return err
 }
 
-// leftOut reports whether an error means that the archive leaves the name out: the client may not
-// read it, it is gone, or it is no longer a file or a directory.
+// leftOut reports whether an error from opening or listing a name means that the archive leaves the
+// name out: the client may not read it, it is gone, or it is no longer a file or a directory.
 func leftOut(err error) bool {
 	return errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, store.ErrNotRegular) ||
 		errors.Is(err, syscall.ELOOP)
 }
 
-// add begins an entry of the archive.
+// add begins an entry of the archive, and returns the writer for the entry's content. It returns an
+// error if the archive has too many entries.
 func (a *archiving) add(as string, e entry, size int64) (io.Writer, error) {
 	if a.n++; a.n > maxArchived {
 		return nil, errLargeArchive

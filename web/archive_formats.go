@@ -35,7 +35,7 @@ func newZip(w io.Writer) archiver {
 }
 
 func (z zipArchive) add(name string, mode fs.FileMode, modified time.Time, _ int64) (io.Writer, error) {
-	switch { // keep within the dates of the zip format
+	switch { // the zip format stores only dates from 1980 to 2107
 	case modified.Year() < 1980:
 		modified = time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC)
 	case modified.Year() > 2100:

@@ -12,7 +12,8 @@ import (
 	"github.com/haul-project/haul/users"
 )
 
-// login authenticates the request.
+// login checks the name and the password in the request. If it returns an error, it has also set the
+// header fields that the answer needs.
 func (x *exchange) login() (*users.Login, error) {
 	if !x.TLS && !x.h.PlainPasswords {
 		return nil, errPlain // there is no challenge, because it would make a browser send a password
@@ -61,5 +62,5 @@ func (h *Handler) audit(name string, from netip.Addr, err error) {
 	}
 }
 
-// maxUser is how many bytes of a user's name are logged at most; the name may contain anything.
+// maxUser is the largest number of bytes of a user's name that are logged. A client may send any bytes.
 const maxUser = 64

@@ -84,7 +84,7 @@ type Handler struct {
 	// path can read them. It is for servers behind a proxy that does TLS.
 	PlainPasswords bool
 
-	Exempt []netip.Prefix // addresses that are never refused for wrong passwords
+	Exempt []netip.Prefix // networks from which logins are never refused because of earlier wrong passwords
 
 	// Listing shows the entries of directories, if the store can list them. The list is in HTML, or
 	// in JSON if the client's Accept prefers that or the query has "json".
@@ -165,8 +165,8 @@ type Account struct {
 	Rate   int64  // bytes a second in each direction; 0 means no limit
 	Close  func() // called when the request is over, if set
 
-	// Life, if set, is a context that ends the request when it is cancelled; its cause is the
-	// reason. The connection is cut, and an upload is treated like any other that is cut off.
+	// Life, if set, is a context. When it is cancelled, the request ends, and the context's cause is
+	// the reason. The connection is cut, and an upload is treated like any upload that is cut off.
 	Life context.Context
 }
 
@@ -194,7 +194,7 @@ type Exchange struct {
 	Name  string
 	Path  string // the file's path on the disk, once it is open; "" if unknown
 	User  string // the user who has logged in
-	Agent string // the User-Agent, cut to a bound; it may contain anything
+	Agent string // the beginning of the User-Agent; it may contain anything
 
 	Value any // free for use by the hooks
 

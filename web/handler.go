@@ -67,7 +67,7 @@ func (x *exchange) account(v Visitor) error {
 	case x.h.Account != nil:
 		a, err := x.h.Account(x.r.Context(), v)
 		if _, refused := errors.AsType[*users.Refusal](err); refused {
-			return x.challenge(fmt.Errorf("%w: %w", errLogin, err)) // the users have changed since the login
+			return x.challenge(fmt.Errorf("%w: %w", errLogin, err)) // the user was changed or removed after the login
 		}
 		if err != nil {
 			return err
@@ -98,9 +98,9 @@ func (x *exchange) enterRate() {
 	}
 }
 
-// crossOrigin detects requests to change something that a browser sends on behalf of a page of
-// another site. Before a PUT or a DELETE, browsers ask the server whether the page may send it, and
-// no answer here allows that; this check is for browsers that do not ask.
+// crossOrigin detects a PUT or DELETE that a browser sends on behalf of a page of another site. Most
+// browsers first ask the server whether the page may send it, and this server never allows that. The
+// check is for browsers that do not ask.
 var crossOrigin http.CrossOriginProtection
 
 func (x *exchange) serve() {
@@ -143,9 +143,9 @@ func (x *exchange) serve() {
 	}
 }
 
-// takeOpening counts the request among those that may have files open, so that enough descriptors
-// remain. Its error is ErrManyOpen. The method end undoes it, after the request has closed its
-// files.
+// takeOpening counts the request among those that may have files open. It returns ErrManyOpen if
+// there are too many, so that enough descriptors remain. The method end subtracts the request again,
+// after the request has closed its files.
 func (x *exchange) takeOpening() error {
 	from := sourceOf(x.Peer.Addr())
 	if !x.h.state.open.take(from, cmp.Or(x.h.MaxOpen, DefaultMaxOpen)) {

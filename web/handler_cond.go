@@ -17,8 +17,8 @@ import (
 // some file systems store whole seconds, and FAT stores only even seconds.
 const settling = 2 * time.Second
 
-// tagBytes is how many bytes of a hash an entity tag contains: enough that no two versions of a
-// file ever have the same tag.
+// tagBytes is how many bytes of a hash an entity tag contains: enough to keep two versions of a file
+// from ever having the same tag.
 const tagBytes = 12
 
 // validators distinguish the versions of a file (RFC 9110 §8.8).

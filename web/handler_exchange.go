@@ -45,7 +45,7 @@ type exchange struct {
 	acct     *Account
 	endLife  func()     // undoes endWith; nil if endWith was not called
 	payer    payer      // the key of throttle in handlerState.payers
-	throttle *rate.Pair // the rate of the account or the source; nil if neither has one
+	throttle *rate.Pair // the rate limit of the account or the source; nil if neither has one
 	opened   bool       // the request is counted in handlerState.open, under source
 	source   netip.Addr // the key in handlerState.open
 	name     string     // the name in the store; "" if the target is not a valid name
@@ -66,8 +66,8 @@ func (h *Handler) begin(w http.ResponseWriter, r *http.Request) *exchange {
 	x.Agent = cut(r.UserAgent(), maxAgent)
 	x.Size = -1
 	if r.ContentLength != 0 {
-		// This needs a deadline: net/http reads the rest of the content before it answers, and a
-		// peer may never send it.
+		// Set a read deadline, because net/http reads the rest of the content before it answers, and
+		// the peer may never send that rest.
 		x.readBy(x.Began.Add(h.stall()))
 	}
 	if len(r.TransferEncoding) > 0 && r.ProtoMajor == 1 {
@@ -76,12 +76,13 @@ func (h *Handler) begin(w http.ResponseWriter, r *http.Request) *exchange {
 		// about where the next request begins.
 		x.set("Connection", "close")
 	}
-	// Users may have uploaded the file, so only its name decides its type.
+	// Users may have uploaded the file. So a browser must not guess the type from the content.
 	x.set("X-Content-Type-Options", "nosniff")
 	return x
 }
 
-// endWith ends the request when life ends: its waits are woken, and its reads and writes fail.
+// endWith makes the request end when the context `life` is cancelled: waits of the request then
+// return, and its reads and writes fail.
 func (x *exchange) endWith(life context.Context) {
 	ctx, cancel := context.WithCancelCause(x.ctx())
 	x.r = x.r.WithContext(ctx)
@@ -93,13 +94,13 @@ func (x *exchange) endWith(life context.Context) {
 	})
 	x.endLife = func() {
 		if !stop() {
-			<-cut // cutOff must be over before the connection serves its next request
+			<-cut // cutOff must have returned before the connection serves its next request
 		}
 		cancel(nil)
 	}
 }
 
-// cutOff makes the reads and writes of the request fail.
+// cutOff makes all reads and writes of the request fail, by deadlines that have passed.
 func (x *exchange) cutOff() {
 	c, past := http.NewResponseController(x.w), time.Unix(1, 0)
 	_ = c.SetReadDeadline(past)
@@ -207,8 +208,8 @@ func (x *exchange) readBy(deadline time.Time) {
 	x.staysCut()
 }
 
-// staysCut calls cutOff again if the login has ended: the deadline that the caller has just set has
-// undone the first call.
+// staysCut is called after each change of a deadline. If the login has ended, it calls cutOff again,
+// because the new deadline has undone the earlier call.
 func (x *exchange) staysCut() {
 	if x.endLife != nil && errors.Is(x.ended(), ErrLoginEnded) {
 		x.cutOff()
@@ -248,7 +249,8 @@ func (x *exchange) addReceived(n int64) time.Duration {
 func toClient(p *rate.Pair) *rate.Bucket   { return &p.Sent }
 func fromClient(p *rate.Pair) *rate.Bucket { return &p.Received }
 
-// take returns how long n bytes must wait under the rates that apply to the request.
+// take counts n bytes against the rates that apply to the request, and returns how long the request
+// must wait because of them.
 func (x *exchange) take(way func(*rate.Pair) *rate.Bucket, now time.Time, n int64) time.Duration {
 	wait := way(&x.h.state.rate).Take(now, int(n))
 	if x.throttle != nil {
@@ -312,7 +314,7 @@ const (
 	settleAfter = 2
 )
 
-// fail answers with an error. Nothing of another answer may have been sent before.
+// fail answers with an error. The caller must not have sent any part of another answer before.
 func (x *exchange) fail(err error) {
 	why := x.ended()
 	switch canceled := errors.Is(err, context.Canceled) && errors.Is(x.ctx().Err(), context.Canceled); {

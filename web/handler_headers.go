@@ -31,7 +31,7 @@ func quality(fields []string, name string) (q int, named bool) {
 			token = strings.Trim(token, " \t")
 			switch {
 			case strings.EqualFold(token, name), name == "gzip" && strings.EqualFold(token, "x-gzip"):
-				// See RFC 9110 §8.4.1.3.
+				// x-gzip means the same as gzip (RFC 9110 §8.4.1.3).
 				q, named = max(q, weight(params)), true
 			case token == "*", token == "*/*":
 				wildcard = max(wildcard, weight(params))

@@ -85,7 +85,8 @@ func (s *sendBuffer) release() {
 	}
 }
 
-// sendParts is like copyAt, for a file of which the kernel can send some parts.
+// sendParts is like copyAt, for a file of which the kernel can send some parts. It copies the other
+// parts through buf.
 func (x delivery) sendParts(to io.ReaderFrom, parts store.PartOpener, f io.ReaderAt, off, n int64, buf *sendBuffer) (moved int64, err error) {
 	for moved < n {
 		var sent, want int64
@@ -153,7 +154,7 @@ func copyAt(w io.Writer, f io.ReaderAt, off, n int64, buf []byte) (moved int64, 
 func (x delivery) inSteps(n int64, move func(n int64) (int64, error)) error {
 	step, most := int64(firstStep), int64(maxStep)
 	if r := x.slowest(); r > 0 {
-		most = min(max(r/8, minStep), maxStep) // a step must not reach its deadline because of the rate
+		most = min(max(r/8, minStep), maxStep) // so that the rate alone does not make a step too slow
 		step = min(step, most)
 	}
 	for sent := int64(0); n > 0; {

@@ -13,8 +13,8 @@ import (
 // for a name.
 const maxPath = 4096
 
-// nameOf returns the name in a store for the target of a request, and whether the path ends in a
-// slash, as that of a directory does. The root is ".".
+// nameOf returns the name in a store for the target of a request. dir reports whether the path ends
+// in a slash, as the path of a directory does. The name of the root is ".".
 //
 // Each name has exactly one decoded path. A proxy in front may have rules for paths, and a second
 // path to the same file would bypass them. So dot segments, backslashes and %2F are refused. For

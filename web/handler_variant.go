@@ -11,7 +11,7 @@ import (
 // A coding is a content coding, and the extension of files that are compressed with it.
 type coding struct{ name, ext string }
 
-// codings are the supported codings, the densest first. zstd is defined in RFC 8878.
+// codings are the supported codings. The first ones compress best. zstd is defined in RFC 8878.
 var codings = [...]coding{{"br", ".br"}, {"zstd", ".zst"}, {"gzip", ".gz"}}
 
 // isTree reports whether the store is a single tree. Other stores search for a name: in one

@@ -95,7 +95,7 @@ func (x directoryList) isDirectory() error {
 type gathering struct {
 	name  string // the name of the directory
 	list  []entry
-	above []fs.FileInfo // the directory and its parents; nil until needed
+	above []fs.FileInfo // descriptions of the directory and its parents; nil until needed
 }
 
 // entries returns the entries of a directory, in no particular order. It leaves out entries that no
@@ -183,7 +183,8 @@ func entryOf(name string, fi fs.FileInfo) entry {
 	return entry{name, fi.Size(), fi.ModTime().Unix(), fi.Mode().Perm(), fi.IsDir()}
 }
 
-// isAbove reports whether a directory is the listed one or one of its parents, or might be.
+// isAbove reports whether dir is the listed directory or one of its parents. If the listed directory
+// is deeper than maxAbove, isAbove returns true without a comparison.
 func (x directoryList) isAbove(g *gathering, dir fs.FileInfo) bool {
 	if strings.Count(g.name, "/") >= maxAbove {
 		return true

@@ -61,11 +61,12 @@ type page struct {
 // that are left out.
 type crumb struct{ Name, Link string }
 
-// A column is the heading of a column. Its link sorts by the column, or reverses the order.
+// A column is the heading of a column in the page. Its link sorts the entries by this column or, if
+// they are sorted by it already, reverses the order.
 type column struct{ Heading, Link, Sorted, Arrow string }
 
-// writeHTML writes a listing as a page. It escapes all text that comes from outside. entries holds
-// the results of the search; all is the number of entries before it.
+// writeHTML writes a listing as a page. It escapes all text that comes from outside. `entries` holds
+// the entries that match the search, and `all` is the number of all entries of the directory.
 func writeHTML(to io.Writer, name string, access Access, how listingQuery, entries []entry, all int) error {
 	w := bufio.NewWriterSize(to, listingBuffer)
 	p := newPage(name, how, len(entries), all)

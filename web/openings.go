@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// DefaultMaxOpen is the default of Handler.MaxOpen. A request that hangs also keeps a buffer of 64
-// to 256 KiB.
+// DefaultMaxOpen is the default of Handler.MaxOpen. Besides descriptors it bounds memory, because a
+// request that hangs keeps a buffer of 64 to 256 KiB.
 const DefaultMaxOpen = 8192
 
 // openings counts the requests that have files open, or are about to open them. Counting
@@ -25,8 +25,8 @@ type openings struct {
 const forOthers = 8
 
 // take counts one more request of a source. It returns false if `most` requests are counted
-// already, or if the source already has seven eighths of that number. If the source is unknown,
-// only the total counts.
+// already, or if the source already has seven eighths of that number. For an unknown source, only
+// the total is limited.
 func (o *openings) take(from netip.Addr, most int) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -86,8 +86,8 @@ func (x uploading) receive() error {
 }
 
 // mayPut checks the request's conditions, and reports whether a file with the name exists and will
-// be replaced. Whether the name may be used is for the store to decide: uploads may be stored in
-// another place than the served files.
+// be replaced. It does not check whether the name may be used: the store does that, because uploads
+// may be stored in another place than the served files.
 func (x uploading) mayPut() (exists bool, err error) {
 	fi, err := x.acct.Store.Stat(x.ctx(), x.name)
 	switch {
@@ -109,9 +109,10 @@ func (x uploading) holds() error {
 	return x.holding(func(fs.FileInfo) error { return nil })
 }
 
-// holding calls do if the conditions hold for the file that has the name now. do gets the file's
-// description, or nil if there is no file. The file stays open meanwhile. Clients that may only
-// upload learn nothing from the conditions except whether the file exists.
+// holding calls the function `do` if the conditions hold for the file that has the name now, and
+// otherwise returns an error. `do` gets the file's description, or nil if there is no file. The file
+// stays open until `do` returns. Clients that may only upload learn nothing from the conditions
+// except whether the file exists.
 func (x uploading) holding(do func(was fs.FileInfo) error) error {
 	var v validators
 	var was fs.FileInfo
@@ -197,9 +198,9 @@ func (x uploading) fill(u store.Upload, off, n int64) error {
 	}
 }
 
-// A patientReader reads the content of a request. The peer has Handler.Stall to send each minStep
-// bytes, so it cannot keep a request open by sending fewer. The same bound applies to a file that
-// the peer receives.
+// A patientReader reads the content of a request. The peer has the time
+// Handler.Stall for each minStep bytes, so it cannot keep a request open by sending single bytes. The
+// same bound applies to a file that the peer receives.
 type patientReader struct {
 	x      *exchange
 	due    int  // bytes that must arrive before the deadline; if 0 or less, the next read moves the deadline
@@ -230,7 +231,7 @@ func (p *patientReader) done() {
 	}
 }
 
-// reason returns the error of the request for a failed read of its content.
+// reason returns the error with which the request fails if reading its content has failed with err.
 func (p *patientReader) reason(err error) error {
 	tooLarge, ok := errors.AsType[*http.MaxBytesError](err)
 	switch {
@@ -341,14 +342,14 @@ func parseUploadRange(s string) (p uploadPart, ok bool) {
 }
 
 // receivePart receives a part of an upload (RFC 9110 §14.5), or answers how many bytes the server
-// has. If the connection is lost, the store keeps the part for the next request, if it can. The
-// last part publishes the file.
+// has. If the connection is lost, a store that supports it keeps the received bytes for the next
+// request. After the last part, receivePart publishes the file.
 func (x uploading) receivePart(p *uploadPart, c store.Create, exists bool) error {
 	c.Resume, c.Source = x.uploader(), x.r.Header.Get("Upload-Source")
 	c.Parents = !p.asks() // a request that only asks creates no directories
 	u, err := x.acct.Store.Create(x.ctx(), x.name, c)
 	if p.asks() && errors.Is(err, fs.ErrNotExist) {
-		x.kept(0) // the file's directory may be missing, too
+		x.kept(0) // the directory is missing, so the server has no bytes of the upload
 		return nil
 	}
 	if err != nil {

@@ -10,10 +10,10 @@ import (
 // A dialer is the DialContext of a transport.
 type dialer func(ctx context.Context, network, addr string) (net.Conn, error)
 
-// asked returns a dialer whose connections are not read before something was written. Some servers,
-// such as SSH servers, send a line before they get a request. If it arrives before the request is
-// sent, package http closes the connection and does not give the reason. With this dialer, http
-// reads the line as the answer, and its error shows the line.
+// asked returns a dialer whose connections are read only after something was written to them. Some
+// servers, such as SSH servers, send a line before they receive a request. If that line arrives before
+// the request is sent, package http closes the connection and does not give the reason. With this
+// dialer, http reads the line as the answer, and its error shows the line.
 func asked(dial dialer) dialer {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		conn, err := dial(ctx, network, addr)
@@ -26,11 +26,11 @@ func asked(dial dialer) dialer {
 	}
 }
 
-// An askedConn is a connection whose reads wait until something was written. They ignore deadlines
-// meanwhile, but the transport that uses the connection sets none.
+// An askedConn is a connection whose reads wait until something was written. A read that waits for
+// that ignores deadlines, but the transport that uses the connection sets none.
 type askedConn struct {
 	net.Conn
-	asked chan struct{} // closed by ask, which the first Write calls
+	asked chan struct{} // closed by ask, at the first Write or at Close
 	ask   func()
 }
 

@@ -31,7 +31,7 @@ type attempts struct {
 	begun    bool      // part of a transfer is done, and the rest can be resumed
 	tries    int       // failures in a row
 	silences int       // how many of tries ended without an answer
-	since    time.Time // the time of the first of these failures
+	since    time.Time // the time of the first failure that tries counts
 }
 
 // moved resets the count, because some data was transferred.
@@ -50,8 +50,8 @@ func (e *attempts) late(patience time.Duration) bool {
 	return e.tries >= maxTries && time.Since(e.since) >= patience
 }
 
-// again reports whether to repeat a request after this answer or error, and after which pause. It
-// calls Config.Waiting or Config.Reconnecting before a pause.
+// again decides whether to repeat a request that got the answer a or the error err, and returns the
+// pause before the next try. Before a pause, it calls Config.Waiting or Config.Reconnecting.
 func (c *Client) again(e *attempts, a *response, err error) (pause time.Duration, again bool) {
 	if err != nil {
 		return c.againAfterLoss(e, err)

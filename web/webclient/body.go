@@ -25,7 +25,7 @@ var errInOrder = fmt.Errorf("%w: HTTP takes what is sent in order, without gaps"
 // transport reads it. The last byte of a body of known size is not sent before commit.
 type putBody struct {
 	mu    sync.Mutex // guards all other fields
-	moved *sync.Cond // signals every change
+	moved *sync.Cond // wakes all waiting goroutines after every change of the body
 
 	total int64 // offset of the end of the file; -1 if unknown
 	first int64 // offset at which the request begins
@@ -35,9 +35,9 @@ type putBody struct {
 	src       io.ReaderAt // the source that the method begins has set; it provides the bytes from srcStart to srcEnd
 	srcStart  int64
 	srcEnd    int64
-	reading   int  // number of transport reads of src under way
-	last      byte // the last byte, which is held back if held is set
-	held      bool // stays set: the last byte may be sent again
+	reading   int  // how many reads of src by the transport are under way
+	last      byte // the last byte of the file, which is sent after commit; valid if held is set
+	held      bool // last is set; stays true, because the last byte may have to be sent again
 	committed bool
 	err       error // why no more data will be provided
 	local     error // the error of src, if src has failed
@@ -84,8 +84,8 @@ func (b *putBody) attach(req *http.Request, timer *time.Timer, stall time.Durati
 	}
 }
 
-// reader returns the reader for the next attempt of the transport. Earlier readers then return
-// errors. The caller holds mu.
+// reader returns the reader for the transport's next attempt to send the body. From then on, earlier
+// readers return errors. The caller holds mu.
 func (b *putBody) reader() io.ReadCloser {
 	b.turn++
 	return &bodyReader{b, b.turn}
@@ -127,7 +127,7 @@ func (r *bodyReader) Read(p []byte) (n int, err error) {
 	}
 }
 
-// reach returns the offset up to which data may be sent now.
+// reach returns the offset up to which data may be sent now: before commit, all but the last byte.
 func (b *putBody) reach() int64 {
 	switch {
 	case b.total < 0:
@@ -236,7 +236,7 @@ func (b *putBody) fill() (n int64, err error) {
 		b.moved.Wait()
 	}
 	if b.err == nil && b.srcEnd == b.total {
-		// mu is held during this read, because the transport must not rewind from here on.
+		// Hold mu during this read, so that the transport does not rewind meanwhile.
 		var last [1]byte
 		if n, err := b.src.ReadAt(last[:], b.total-1); n == 1 {
 			b.last, b.held = last[0], true
@@ -267,7 +267,7 @@ func (b *putBody) release() {
 	}
 }
 
-// commit says that all data was provided.
+// commit records that all data was provided, so that the last byte may be sent.
 func (b *putBody) commit() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

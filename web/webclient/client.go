@@ -56,8 +56,8 @@ const (
 // this connection is lost, the transfer is not resumed, because the rest could belong to another
 // version.
 //
-// An upload is a PUT. Commit sends its last byte, so the file does not appear under its name
-// before. HTTP cannot make directories, rename files or set modes. Hence a Client is not a
+// An upload is a PUT. Only Commit sends its last byte, so the file does not appear under its name
+// before Commit. HTTP cannot make directories, rename files or set modes. Hence a Client is not a
 // [store.Tree], but package treecopy copies from it and to it. Directories are listed if the server
 // does so in JSON, as haul, nginx (autoindex_format json) and Caddy do, or by an HTML page of
 // Apache, nginx, lighttpd or Python's http.server.
@@ -262,15 +262,15 @@ func portOf(u *url.URL) string {
 	return "80"
 }
 
-// A request is a request to the server.
+// A request describes a request to the server. It may be sent several times.
 type request struct {
 	method   string
 	url      *url.URL
 	header   http.Header
 	body     *putBody      // the content of a PUT, or nil
 	own      bool          // the request needs its own connection
-	conn     *connSlot     // the connection slot that the request uses; nil to wait for one
-	patience time.Duration // the timeout for the answer's headers; 0 means the configuration's
+	conn     *connSlot     // the slot that the request uses; nil means that send has to wait for a free one
+	patience time.Duration // the timeout for the answer's headers; 0 means Config.AnswerTimeout
 }
 
 // A response is an answer whose headers have arrived. Reading its body fails if nothing arrives for
@@ -300,8 +300,8 @@ func (a *response) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// close releases the answer, at any point. If the answer was read to its end, the connection can be
-// reused.
+// close releases the answer. It may be called before the answer was read to its end, but then the
+// connection cannot be reused.
 func (a *response) close() {
 	_ = a.Body.Close()
 	a.timer.Stop()

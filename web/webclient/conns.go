@@ -66,8 +66,8 @@ func (c *connLimit) tryTake(own bool) (s *connSlot, ok bool) {
 	}
 }
 
-// answered records the HTTP version of the server. The connection of the first HTTP/2 answer stays
-// open for all other requests.
+// answered records the HTTP version of an answer. After the first HTTP/2 answer, its connection is
+// shared by all other requests, so its slot is never released.
 func (s *connSlot) answered(major int) {
 	if major == 2 && !s.of.http2.Swap(true) {
 		s.held.Store(false)
@@ -75,5 +75,6 @@ func (s *connSlot) answered(major int) {
 	}
 }
 
-// ownOnes reports whether a request can have its own connection, besides the shared one.
+// ownOnes reports whether a request can have its own connection. Over HTTP/2 that takes a slot besides
+// the one of the shared connection.
 func (c *connLimit) ownOnes() bool { return !c.http2.Load() || cap(c.slots) > 1 }

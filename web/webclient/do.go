@@ -69,9 +69,8 @@ func (c *Client) wasReached() {
 	c.reached = true
 }
 
-// ask sends a request that changes nothing, and returns its answer. If the connection is lost, ask
-// repeats the request. If the server is too busy, ask repeats it after the time that the server
-// names.
+// ask sends a request that changes nothing, and returns its answer. It repeats the request if the
+// connection is lost or, after the time that the server names, if the server is too busy.
 func (c *Client) ask(ctx context.Context, k request) (*response, error) {
 	return c.askFor(ctx, new(attempts), k)
 }

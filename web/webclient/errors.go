@@ -66,7 +66,7 @@ func (e *StatusError) Error() string {
 	return text
 }
 
-// Is reports whether the refusal is of the kind of target.
+// Is makes errors.Is match the error that stands for the status: see kindOfStatus.
 func (e *StatusError) Is(target error) bool { return e.kind != nil && errors.Is(e.kind, target) }
 
 // kindOfStatus returns the error that a status matches in errors.Is, or nil.
@@ -104,7 +104,7 @@ type remoteError struct{ error }
 
 func (e remoteError) Unwrap() error { return e.error }
 
-// onServer marks an error as the server's, unless it is known to be local.
+// onServer marks err as a remoteError, unless its cause is known to be local.
 func onServer(err error) error {
 	moved, ok := errors.AsType[*TransferError](err)
 	_, marked := errors.AsType[remoteError](err)
@@ -151,8 +151,8 @@ func isLoss(err error) bool {
 	return !redirect && !lookup && !login && !refused && !IsCertificateError(err) && !isTLS(err)
 }
 
-// isTimeout reports whether a DeadlineExceeded comes from the network rather than from a context: a
-// connection that could not be made in time also has this error.
+// isTimeout reports whether a context.DeadlineExceeded comes from the network rather than from the
+// caller's context: connecting fails with the same error if it takes too long.
 func isTimeout(err error) bool {
 	_, ok := errors.AsType[*net.OpError](err)
 	return ok
@@ -188,7 +188,8 @@ func isDecision(alert error) bool {
 	return slices.ContainsFunc(decisions, func(words string) bool { return strings.Contains(alert.Error(), words) })
 }
 
-// lost marks err as an ErrLost if its cause is a lost connection.
+// lost marks err as an ErrLost if its cause is a lost connection. tries is the number of failures in a
+// row, for the message.
 func lost(err error, tries int) error {
 	switch {
 	case !isLoss(err), errors.Is(err, ErrLost):
@@ -218,8 +219,8 @@ func addressOf(err error) string {
 	return ""
 }
 
-// lostUnguarded returns the error for a lost connection if nothing shows whether the rest of the
-// file would be of the same version.
+// lostUnguarded returns the error for a lost connection after which the transfer cannot resume:
+// nothing shows whether the rest of the file would belong to the same version.
 func lostUnguarded(err error) error {
 	return fmt.Errorf("%w; the rest is not asked for, as it could be of another version: the server names none, or the file was just written", lost(err, 1))
 }

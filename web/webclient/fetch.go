@@ -59,14 +59,14 @@ type download struct {
 	// streamEnd is the offset at which the stream stops; MaxInt64 if the size is unknown; guarded
 	// by mu.
 	streamEnd int64
-	link      *pipeline.Link // shared by the plans; nil until there is a part; guarded by mu
+	link      *pipeline.Link // limits all plans together; nil until there is a part; guarded by mu
 	parts     []*fetchPart   // the parts after streamEnd, in order; guarded by mu
 	parallel  bool           // several requests at a time are allowed; guarded by mu
 	busy      int            // how many requests of plans are under way; guarded by mu
 	// shared means that plans' requests share an HTTP/2 connection, because separate connections
 	// fail; guarded by mu.
 	shared   bool
-	brought  bool     // data has arrived for a request of a plan; guarded by mu
+	brought  bool     // data has arrived in answer to a request of a plan; guarded by mu
 	attempts attempts // counts failures in a row; guarded by mu
 	losses   int      // number of losses; requests that are lost together count as one; guarded by mu
 	// probing means that a request was sent after the last loss, and nothing has arrived for it
@@ -81,7 +81,7 @@ type download struct {
 type fetchPart struct {
 	start, end int64
 	plan       *pipeline.Plan
-	dead       bool // the plan is no longer used
+	dead       bool // the plan was given up: no more of its requests are sent
 }
 
 // FetchTo writes the file from off on to w, at the file's offsets, from several goroutines at once.
@@ -131,7 +131,7 @@ func (x *download) failure(err error, local bool) error {
 }
 
 // contiguous returns the offset up to which the file is complete without a gap. The caller holds
-// mu, or no other goroutine has x yet.
+// mu, unless no other goroutine has x yet.
 func (x *download) contiguous() int64 {
 	at := x.streamAt
 	if x.streaming && at < x.streamEnd {
@@ -261,7 +261,7 @@ func (x *download) request(now time.Time, p *fetchPart) {
 		own := !x.shared && x.f.c.conns.ownOnes()
 		conn, ok := x.f.c.conns.tryTake(own)
 		if !ok && (x.streaming || x.busy > 0) {
-			return // other requests hold all connections
+			return // other requests use all connections
 		}
 		q, due := p.plan.Next(now, session)
 		if !due {
@@ -317,7 +317,7 @@ func (x *download) part(p *fetchPart, session int, q pipeline.Request, conn *con
 	case local:
 		x.failLocked(err, true)
 	case err != nil && own && !x.brought && (isLoss(err) || isTLS(err)):
-		x.shared = true // own connections may fail because they use HTTP/1.1: a server may support only HTTP/2
+		x.shared = true // separate connections use HTTP/1.1, and the server may support only HTTP/2
 	case err != nil:
 		x.lost(err, before)
 	}
@@ -380,7 +380,7 @@ func (x *download) forgetParts() {
 	x.parts = nil
 }
 
-// start starts a goroutine that writes the content of the stream a. The caller holds mu, or no
+// start starts a goroutine that writes the content of the stream a. The caller holds mu, unless no
 // other goroutine has x yet.
 func (x *download) start(a *rangeResponse) {
 	x.streaming = true

@@ -69,7 +69,8 @@ func newRemoteFile(ctx context.Context, c *Client, name string, info fileInfo, a
 	return f
 }
 
-// rangesOf returns whether the server supports ranges, according to an answer (RFC 9110 §14.3).
+// rangesOf returns rangesUnknown, rangesYes or rangesNo, according to the Accept-Ranges of an answer
+// (RFC 9110 §14.3).
 func rangesOf(a *response) int {
 	for _, all := range a.Header.Values("Accept-Ranges") {
 		for unit := range strings.SplitSeq(all, ",") {
@@ -92,8 +93,8 @@ func (f *remoteFile) Stat() (fs.FileInfo, error) {
 	return f.info, nil
 }
 
-// Version returns a string that is the same for two files only if they have the same version of the
-// same content. It is "" if the server's headers do not distinguish versions.
+// Version returns a string that identifies the version of the file: it is different for any other
+// content. It is "" if the server's headers do not distinguish versions.
 func (f *remoteFile) Version() string { return f.info.version.key() }
 
 // Close ends all requests for the file.
@@ -300,7 +301,7 @@ func (f *remoteFile) ReadAt(p []byte, off int64) (n int, err error) {
 		}
 		switch {
 		case errors.Is(err, ErrLost) && !errors.Is(err, ErrStalled):
-			return n, f.c.fail("read", f.name, err) // the request was repeated already
+			return n, f.c.fail("read", f.name, err) // askFor has already repeated the request
 		case f.info.version.guard() == "" && isLoss(err):
 			return n, f.c.fail("read", f.name, lostUnguarded(err))
 		}

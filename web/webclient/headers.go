@@ -135,7 +135,7 @@ func (v version) key() string {
 	return v.guard() + " " + v.modified
 }
 
-// same reports whether v and o can be the same version. It compares only what is known of both.
+// same reports whether v and o can be the same version. It ignores a value that v or o lacks.
 // Entity tags are compared weakly (RFC 9110 §8.8.3.2), because the weak tag of a file that was just
 // written becomes strong.
 func (v version) same(o version) bool {
@@ -165,8 +165,8 @@ func (v version) time() time.Time {
 	return t
 }
 
-// digestOf returns the SHA-256 of the whole file if an answer's headers have it: in Repr-Digest
-// (RFC 9530), or in its predecessor Digest (RFC 3230).
+// digestOf returns the SHA-256 of the whole file if an answer's headers contain it: in Repr-Digest
+// (RFC 9530), or in the older field Digest (RFC 3230).
 func digestOf(h http.Header) []byte {
 	for _, form := range []struct {
 		header, before, after string

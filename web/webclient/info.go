@@ -13,7 +13,7 @@ import (
 	"github.com/haul-project/haul/internal/servertext"
 )
 
-// The permissions reported for files and directories: HTTP has none.
+// The permissions that are reported for all files and directories, because HTTP has no permissions.
 const (
 	clientFilePerm = 0o644
 	clientDirPerm  = 0o755

@@ -46,7 +46,7 @@ func (a *account) login(ctx context.Context, had bool, host string, challenges [
 	defer a.mu.Unlock()
 	switch {
 	case a.logged != had:
-		return true, nil // the login was found for another request meanwhile
+		return true, nil // another request has obtained a login meanwhile
 	case a.asked || a.config.Password == nil:
 		return false, a.err
 	case !basic:
@@ -56,7 +56,8 @@ func (a *account) login(ctx context.Context, had bool, host string, challenges [
 	return err == nil, err
 }
 
-// find calls Password. The caller holds mu: other requests have to wait for the result.
+// find calls Password and stores the login. The caller holds mu, so other requests wait for the
+// result instead of calling Password too.
 func (a *account) find(ctx context.Context, host, realm string) error {
 	if a.config.Password == nil {
 		return nil

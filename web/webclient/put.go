@@ -23,7 +23,7 @@ const maxRestarts = 2
 // maxForget is how long a failed upload waits for the server to discard the bytes that it keeps.
 const maxForget = 2 * time.Second
 
-// errGrown means that there is more data than the announced size.
+// errGrown means that the caller has written more data than the announced size.
 var errGrown = errors.New("there is more than the size that was said first, which HTTP cannot change")
 
 // Create begins an upload by PUT (RFC 9110 §9.3.4). The data must be written in order, without
@@ -70,8 +70,8 @@ func (c *Client) Create(ctx context.Context, name string, o store.Create) (store
 	return u, nil
 }
 
-// A putUpload is a PUT whose content is written by the caller. Only Commit sends the last byte, so
-// until then the server cannot take what it has for the whole file.
+// A putUpload is a PUT whose content the caller writes. Only Commit sends the last byte, so before
+// Commit the server cannot take the received bytes for the whole file.
 type putUpload struct {
 	c      *Client
 	name   string
@@ -86,7 +86,7 @@ type putUpload struct {
 
 	// The next fields are used by Create, then by the goroutine that runs send, and by finish after
 	// send has returned.
-	kept    bool  // the server keeps what it received of an upload that is cut off
+	kept    bool  // the server keeps the received bytes if the upload is cut off
 	resumes bool  // a later upload can resume this one
 	reached int64 // the server has confirmed that it has all bytes before this offset
 	high    int64 // the largest offset sent in any try
@@ -138,7 +138,7 @@ func (u *putUpload) send() error {
 		if repeatable && local == nil {
 			if u.body.sent() > u.body.begin() {
 				u.c.wasReached()
-				e.moved() // if the server has kept none of the sent bytes, resume counts the try as vain
+				e.moved() // resume finds out whether the server has kept any of the sent bytes: see vain
 			}
 			pause, again = u.c.again(&e, a, err)
 		}
@@ -161,8 +161,8 @@ func (u *putUpload) send() error {
 	}
 }
 
-// refusesPart reports whether the server refuses an upload as a part that it would accept as a
-// whole: it cannot keep parts for this name, or there is another upload to it. The upload is then
+// refusesPart reports whether the server refuses an upload only because it is sent as a part: the
+// server cannot keep parts for this name, or there is another upload to the name. The upload is then
 // sent as a whole.
 func (u *putUpload) refusesPart(a *response) bool {
 	switch a.StatusCode {
@@ -172,8 +172,8 @@ func (u *putUpload) refusesPart(a *response) bool {
 	return false
 }
 
-// afterLoss explains an error that this very upload may have caused: if the server had all of it,
-// and only the answer was lost, the name is taken by this upload.
+// afterLoss adds an explanation if the server says that the name is taken, and an earlier try may be
+// the cause: the server may have received all of it, and only the answer was lost.
 func (u *putUpload) afterLoss(err error) error {
 	taken := errors.Is(err, fs.ErrExist)
 	if refused, ok := errors.AsType[*StatusError](err); ok {
@@ -275,8 +275,8 @@ func (u *putUpload) advance(n int64) {
 	u.mu.Unlock()
 }
 
-// FillFrom sends size bytes of r, from off on. Until Commit or Close has returned, it may read them
-// again, if the server requires that or has lost them.
+// FillFrom sends size bytes of r, from off on. Until Commit or Close has returned, the upload may read
+// these bytes of r again, if the server lost them or the request has to be repeated.
 func (u *putUpload) FillFrom(ctx context.Context, r io.ReaderAt, off, size int64) (int64, error) {
 	if err := u.check(off, size); err != nil {
 		return 0, u.fail(err)
@@ -328,8 +328,8 @@ func (u *putUpload) Commit() error {
 	return nil
 }
 
-// Close gives up the upload unless it was committed: the server sees the connection end before the
-// last byte.
+// Close gives up the upload unless it was committed: the connection ends before the last byte, so the
+// server does not publish the file.
 func (u *putUpload) Close() error {
 	u.mu.Lock()
 	ended := u.ended
@@ -420,9 +420,9 @@ func (u *putUpload) resumeAt(e *attempts, there int64) error {
 	return nil
 }
 
-// forget makes the server discard the bytes of an upload that will not be resumed. The server does
-// that when it is asked about another source. If forget fails, the server discards the bytes
-// eventually.
+// forget makes the server discard the bytes of an upload that will not be resumed. To do so, it asks
+// for an upload to the same name with another source. If forget fails, the server discards the bytes
+// later by itself.
 func (u *putUpload) forget() {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(u.ctx), maxForget)
 	defer cancel()

@@ -71,8 +71,8 @@ func (c *Client) takesParts(ctx context.Context, e *attempts, name string) (bool
 	return parts > 0, nil
 }
 
-// askKept asks how many bytes of an upload from a source the server has kept, and whether it keeps
-// parts of that upload at all.
+// askKept asks the server how many bytes it has kept of an upload with the given source. kept is false
+// if the server keeps no parts of uploads to this name.
 func (c *Client) askKept(ctx context.Context, e *attempts, name, source string, o store.Create) (there int64, kept bool, err error) {
 	if ok, err := c.takesParts(ctx, e, name); err != nil || !ok {
 		return 0, false, err
@@ -104,8 +104,8 @@ func (c *Client) askKept(ctx context.Context, e *attempts, name, source string, 
 }
 
 // refusedBelow checks whether an upload was refused because its directory is missing. If so, it
-// adds to the refusal the reason and what to do. WebDAV servers answer 409 in this case (RFC 4918
-// §9.7.1), and others 404. But 409 has many other causes.
+// adds the reason, and what to do, to the refusal. In this case WebDAV servers answer 409 (RFC 4918
+// §9.7.1), and other servers 404. But a 409 may have many other causes.
 func (c *Client) refusedBelow(ctx context.Context, name string, refusal error) error {
 	dir := path.Dir(name)
 	if dir == "." {

@@ -83,8 +83,8 @@ func (c *Client) beginFirst(ctx context.Context, name string) (*response, fileIn
 	return a, info, nil
 }
 
-// takeFirst returns the answer that beginFirst has kept for a name, or nil. It returns the answer
-// only once.
+// takeFirst returns the answer that beginFirst has kept for a name, and nil if there is no such answer
+// or it was returned before.
 func (c *Client) takeFirst(name string) *response {
 	c.mu.Lock()
 	defer c.mu.Unlock()
