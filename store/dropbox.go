@@ -163,7 +163,7 @@ func (u *uploadOnly) own(ctx context.Context, op, name string, dirs bool) error 
 	return nil
 }
 
-// isStill reports whether now describes the same file as f. Only files of a directory or of [Mem]
+// isStill reports whether `now` describes the same file as f. Only files of a directory or of [Mem]
 // have an identity that can be compared; for files of other stores, isStill returns true.
 func (f ownFile) isStill(now ownFile) bool {
 	if SameFile(f.info, now.info) {

@@ -64,8 +64,8 @@ func (f *foldStore) readDir(ctx context.Context, name string) ([]fs.DirEntry, er
 	return folded(ctx, f, name, f.of.ReadDir)
 }
 
-// folded returns the result of get for name. If name does not exist, it returns the result of get
-// for the existing name that matches it.
+// folded calls the function get with name and returns its result. If name does not exist, folded
+// calls get with the existing name that matches it.
 func folded[T any](ctx context.Context, f *foldStore, name string, get func(context.Context, string) (T, error)) (T, error) {
 	v, err := get(ctx, name)
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -119,7 +119,7 @@ func (f *foldStore) match(ctx context.Context, name string) (string, error) {
 	}
 }
 
-// element returns the name of the entry of dir that matches elem, or "" if no entry matches. more
+// element returns the name of the entry of dir that matches elem, or "" if no entry matches. `more`
 // means that further elements follow in the name, so the entry must be a directory, or a link that
 // may lead to one.
 func (f *foldStore) element(ctx context.Context, dir, elem string, more bool) (string, error) {

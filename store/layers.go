@@ -48,7 +48,7 @@ func (l layers) Capabilities() Capabilities {
 	return c
 }
 
-// first returns the result of get for the first store in which it does not fail with
+// first calls the function get for each store, in order, and returns its first result that is not
 // fs.ErrNotExist.
 func first[T any](l layers, op, name string, get func(Store) (T, error)) (T, error) {
 	var none T

@@ -234,7 +234,7 @@ type memUpload struct {
 	publish func(*block) error
 
 	mu    sync.Mutex
-	block *block // guarded by mu; nil once the upload is committed or closed
+	block *block // the data so far; nil once the upload is committed or closed; guarded by mu
 }
 
 func (u *memUpload) WriteAt(p []byte, off int64) (int, error) {

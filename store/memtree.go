@@ -100,7 +100,7 @@ func (m *memStore) RemoveDir(ctx context.Context, name string) error {
 	})
 }
 
-// remove removes a name, unless refuse returns an error for the node of that name.
+// remove removes a name, unless the function refuse returns an error for the node of that name.
 func (m *memStore) remove(ctx context.Context, op, name string, refuse func(*memNode) error) error {
 	err := rules.CheckName(ctx, name)
 	if err == nil {
@@ -295,7 +295,7 @@ type memEntries struct {
 	dir     *memNode
 	names   []string // names not listed yet; guarded by store.mu
 	charged int64    // bytes charged for names; guarded by store.mu
-	closed  bool     // guarded by store.mu
+	closed  bool     // Close was called; guarded by store.mu
 }
 
 func (e *memEntries) Next(into []fs.FileInfo) (n int, err error) {

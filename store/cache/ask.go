@@ -18,7 +18,7 @@ var errSlow = fmt.Errorf("the source has not answered within %v", staleWait)
 // An ask is a request to the source to open or describe a file. All callers that need its answer at
 // the same time share it.
 type ask struct {
-	done chan struct{} // closed after the fields below are set
+	done chan struct{} // closed after the answer, or err, is stored in the fields below
 	// object is the answer, if the file can be cached. The ask counts as a reader of the object
 	// until the last waiting caller has left.
 	object  *object
@@ -29,8 +29,8 @@ type ask struct {
 	cancel  context.CancelFunc
 }
 
-// join joins the request at *at or, if *at is nil, starts one that calls run in a new goroutine. The
-// caller holds mu, and must call leave later.
+// join joins the request at *at or, if *at is nil, starts a request, which calls the function run
+// in a new goroutine. The caller holds mu, and must call leave later.
 func (s *front) join(at **ask, run func(ctx context.Context, a *ask)) *ask {
 	a := *at
 	if a == nil {

@@ -113,7 +113,7 @@ func (c *state) drop(b *block, err error) {
 	released := c.disk != nil && !c.writing
 	c.mu.Unlock()
 	switch {
-	case !first, released && errors.Is(err, fs.ErrNotExist): // the successor has removed the block
+	case !first, released && errors.Is(err, fs.ErrNotExist): // the block was dropped before, or was removed by the process that took over the directory
 	case errors.Is(err, errBadBlock):
 		c.count.corrupt.Add(1)
 		c.trouble("a block in the cache is corrupt, and is fetched again", err, "source", b.o.source, "file", b.o.name, "block", b.index)

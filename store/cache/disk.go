@@ -46,7 +46,8 @@ const (
 	pageSize = 4096
 
 	// objectCost is the disk space, in bytes, that is counted for an object: its directory, its
-	// info file, and its entry in objects. baseCost is the space counted for the directories above.
+	// info file, and its entry in the directory `objects`. baseCost is the space counted for the
+	// directories above.
 	objectCost = 3 * pageSize
 	baseCost   = 4 * pageSize
 
@@ -96,8 +97,8 @@ func (i identity) id() string {
 	return hex.EncodeToString(h.Sum(nil)[:idLen])
 }
 
-// isObjectName reports whether the cache may have created an entry with the name dir in the
-// directory objects.
+// isObjectName reports whether the cache may have created an entry with the name dir in its
+// directory `objects`.
 func isObjectName(dir string) bool {
 	sum, err := hex.DecodeString(dir)
 	return err == nil && len(sum) == idLen || strings.HasPrefix(dir, doomedPrefix)
@@ -149,11 +150,11 @@ type disk struct {
 	root    *os.Root
 	marker  *os.File
 	objects *os.Root
-	local   *localdir.Dir // store of the directory objects
+	local   *localdir.Dir // store of the directory `objects`
 	files   store.Tree    // equal to local, except in tests that inject faults
 }
 
-// openDisk opens the directory of a cache. If there is no cache yet and create is set, it creates
+// openDisk opens the directory of a cache. If there is no cache yet and `create` is set, it creates
 // one.
 func openDisk(dir string, create bool) (*disk, error) {
 	d := &disk{}
@@ -209,7 +210,7 @@ func (d *disk) open(dir string, create bool) (err error) {
 	return nil
 }
 
-// begin creates the marker of a new cache. The directory must be empty, and create must be set.
+// begin creates the marker of a new cache. The directory must be empty, and `create` must be set.
 func (d *disk) begin(create bool) error {
 	f, err := d.root.Open(".")
 	if err != nil {
@@ -372,8 +373,8 @@ func (d *disk) foreign(f func(name string)) error {
 }
 
 // eachObject calls f for each object's directory, in no particular order, with the result of
-// reading its info file. It calls foreign for each entry of the directory objects that is not a
-// directory itself.
+// reading its info file. It calls the function foreign for each entry of the directory `objects`
+// that is not itself a directory.
 func (d *disk) eachObject(ctx context.Context, f func(dir string, i identity, err error) error, foreign func(name string) error) error {
 	return d.each(ctx, ".", func(fi fs.FileInfo) error {
 		if !fi.IsDir() {

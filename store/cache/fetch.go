@@ -39,7 +39,7 @@ var (
 )
 
 // request returns the fetch of a block that is not on the disk, and queues a new one if there is no
-// such fetch. ahead means that no reader waits for it yet. The caller holds mu.
+// such fetch. `ahead` means that no reader waits for the block yet. The caller holds mu.
 func (o *object) request(index int64, ahead bool) *fetch {
 	t := o.fetches[index]
 	if t == nil {

@@ -259,7 +259,7 @@ func (c *state) copyFetched(t *fetch, p []byte, from int) int {
 
 // reach records that the reader is at a block. As long as the reader reads in order, reach requests
 // the following blocks ahead, twice as many each time. It opens the next stored block in the
-// background if that block's checksum must be verified, or if the reader cannot wait (waits is
+// background if that block's checksum must be verified, or if the reader cannot wait (`waits` is
 // false). It reports whether the reader has moved to another block. The caller holds mu.
 func (f *file) reach(index int64, waits bool) bool {
 	if index == f.at {
@@ -286,7 +286,7 @@ func (f *file) reach(index int64, waits bool) bool {
 		c.start(func() { _ = f.open(next) })
 	}
 	if b == nil && index < last {
-		o.request(index, true) // queued before the blocks that are fetched ahead
+		o.request(index, true) // queue the reader's own block before those that are fetched ahead
 	}
 	for i := index + 1; i <= last && len(o.queue) < maxQueue && c.memory < c.cfg.Memory/2; i++ {
 		if o.blocks[i] == nil {

@@ -233,7 +233,7 @@ func (s *front) askStat(ctx context.Context, n *entry, name string, a *ask) {
 	c.finish(a, nil, nil, err)
 }
 
-// failed records that the source returned an error for a name. valid says that the name has not
+// failed records that the source returned an error for a name. `valid` says that the name has not
 // changed meanwhile. The caller holds mu.
 func (s *front) failed(n *entry, valid bool, err error, name string) {
 	c := s.c

@@ -21,17 +21,18 @@ type Object struct {
 	Bytes   int64  // number of stored bytes
 }
 
-// List calls each for every object of the cache in dir, in no particular order. It calls foreign
-// for every file and directory in dir that the cache did not create, with its name relative to dir.
-// swept means that the entry is among the blocks, so a server that uses the cache removes it at the
-// start; until then the entry does not count toward the size. List, [Verify] and [Clear] never
-// remove such files. The cache may be in use.
+// List calls the function each for every object of the cache in dir, in no particular order. It
+// calls the function foreign for every file and directory in dir that the cache did not create,
+// with its name relative to dir. The parameter swept of foreign means that the entry is among the
+// blocks, so a server that uses the cache removes it at the start; until then the entry does not
+// count toward the size. List, [Verify] and [Clear] never remove such files. The cache may be in
+// use.
 func List(ctx context.Context, dir string, each func(Object) error, foreign func(name string, swept bool)) error {
 	return walk(ctx, dir, func(_ *disk, _ string, o Object, _ []foundBlock) error { return each(o) }, foreign)
 }
 
-// walk calls f for each object of the cache in dir that has blocks. It calls foreign for files and
-// directories that the cache did not create, as List does.
+// walk calls f for each object of the cache in dir that has blocks. It calls the function foreign
+// for files and directories that the cache did not create, as List does.
 func walk(ctx context.Context, dir string, f func(d *disk, at string, o Object, blocks []foundBlock) error, foreign func(name string, swept bool)) error {
 	d, err := openDisk(dir, false)
 	if err != nil {
@@ -81,8 +82,8 @@ type Result struct {
 	Foreign int64 // files and directories that the cache did not create
 }
 
-// Verify reads all blocks of the cache in dir and removes corrupt ones. It calls bad for each
-// corrupt block, and foreign as List does. The cache may be in use.
+// Verify reads all blocks of the cache in dir and removes corrupt ones. It calls the function bad
+// for each corrupt block, and the function foreign as List does. The cache may be in use.
 func Verify(ctx context.Context, dir string, bad func(o Object, block int64, err error), foreign func(name string, swept bool)) (r Result, err error) {
 	err = walk(ctx, dir, func(d *disk, at string, o Object, blocks []foundBlock) error {
 		r.Objects++
@@ -128,10 +129,10 @@ func (d *disk) verify(at string, o Object, b foundBlock) error {
 	return checkBlock(f, blockLen(o.Size, b.index), b.sum)
 }
 
-// Clear removes everything that the cache in dir has stored. It calls foreign as List does, for the
-// files that remain. The cache may be in use: then the server continues to use the blocks that it
-// has open, and fetches the others again. The server keeps counting the removed blocks until it
-// notices that they are missing, or would have removed them to make room.
+// Clear removes everything that the cache in dir has stored. It calls the function foreign as List
+// does, for the files that remain. The cache may be in use: then the server continues to use the
+// blocks that it has open, and fetches the others again. The server keeps counting the removed
+// blocks until it notices that they are missing, or would have removed them to make room.
 func Clear(ctx context.Context, dir string, foreign func(name string, swept bool)) (r Result, err error) {
 	err = walk(ctx, dir, func(d *disk, at string, _ Object, blocks []foundBlock) error {
 		r.Objects++

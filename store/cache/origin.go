@@ -30,7 +30,7 @@ type upstream struct {
 	life     context.Context // ends when the cache is closed
 	asks     *atomic.Uint64  // counter of requests to open or describe a file: counters.asks
 	times    *times
-	running  int // number of fetches in progress; guarded by state.mu
+	running  int // number of fetches from this source that are in progress; guarded by state.mu
 }
 
 // versionOf returns a string that distinguishes the versions of a file. f is the open file or its
@@ -115,7 +115,7 @@ type direct struct {
 	stop func() bool
 }
 
-// newDirect returns a direct for src. Its reads fail after ctx has ended.
+// newDirect returns a direct that reads from src. Reads fail after ctx has ended.
 func newDirect(ctx context.Context, src *origin) *direct {
 	return &direct{src, context.AfterFunc(ctx, src.cancel)}
 }

@@ -185,7 +185,7 @@ type fetch struct {
 	lost    bool // the fetch was removed from its object
 	ahead   bool // no reader has requested the block yet
 	waiting int  // how many readers wait for bytes of this fetch
-	refs    int  // how many readers are copying, plus one for the stream
+	refs    int  // how many readers use this fetch, plus one while a stream fetches the block
 	wake    chan struct{}
 	kept    *list.Element // this fetch's element in state.kept
 }

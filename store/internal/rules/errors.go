@@ -28,7 +28,7 @@ var (
 	errNotLocal = fmt.Errorf("%w: this system allows no such name", fs.ErrInvalid)
 )
 
-// WithKind returns err with an additional kind, for which errors.Is reports true as well. kind is
+// WithKind returns err with an additional kind, for which errors.Is reports true as well. `kind` is
 // one of the few errors that callers of package store distinguish.
 func WithKind(err, kind error) error { return kindError{err, kind} }
 
