@@ -12,8 +12,8 @@ import (
 // specialBits are the mode bits that have special effects: setuid, setgid and sticky.
 const specialBits = fs.ModeSetuid | fs.ModeSetgid | fs.ModeSticky
 
-// newMode returns the mode to set if a client requests the mode want. fi describes the file or
-// directory; it is nil for a new file. With special, the special bits are taken from want.
+// newMode returns the mode to set if a client requests the mode `want`. fi describes the file or
+// directory; it is nil for a new file. With `special`, the special bits are taken from `want`.
 // Otherwise a directory keeps its special bits, because administrators use them to share a
 // directory with a group, and a file loses them.
 func newMode(fi fs.FileInfo, want fs.FileMode, special bool) fs.FileMode {

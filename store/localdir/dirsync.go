@@ -23,8 +23,8 @@ var syncs dirSyncs
 // A dirSync is a directory in which names are being changed. dirSyncs.mu guards it.
 type dirSync struct {
 	users  int        // number of calls of enter without a matching leave
-	begun  int64      // how many fsyncs have begun
-	ended  int64      // how many fsyncs have ended
+	begun  int64      // how many fsyncs of the directory have begun
+	ended  int64      // how many fsyncs of the directory have ended
 	failed int64      // the number of the last fsync that failed, counted from 1; 0 if none has failed
 	err    error      // the error of the fsync with the number `failed`
 	next   *syncGroup // the uploads that wait for an fsync which has not begun; nil if no upload waits
@@ -44,7 +44,8 @@ type syncGroup struct {
 // errNoSync is the error of a group whose fsync call panicked.
 var errNoSync = errors.New("fsync of the directory was not made")
 
-// durably calls change, which changes names in dir, and waits until the changes are on the disk.
+// durably calls the function change, which changes names in dir, and waits until the changes are on
+// the disk.
 //
 // If an fsync fails, everyone whose change may be lost gets the error: those who wait for that
 // fsync, and those who change names while it runs. The kernel reports an error only once, so the

@@ -24,7 +24,7 @@ const (
 )
 
 // try calls f with a name. If that fails because the name leads through an absolute link, try calls
-// f again with the resolved name. final says that f follows a link at the end of the name.
+// f again with the resolved name. `final` says that f follows a link at the end of the name.
 func (r dirRoot) try(name string, final bool, f func(name string) error) error {
 	err := f(name)
 	if err == nil || !r.store.LinksFromRoot || !errors.Is(err, r.store.escape) && !errors.Is(err, syscall.ELOOP) {

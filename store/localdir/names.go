@@ -75,8 +75,8 @@ func (d *Dir) resolve(name string, follow bool) (dir directory, base string, err
 	return nil, "", syscall.ELOOP
 }
 
-// openParent opens the directory parent, which is empty or ends in a slash, and returns the open
-// directory with base. It returns an error if base cannot be the name of a file.
+// openParent opens the directory `parent`, which is empty or ends in a slash, and returns the open
+// directory together with base. It returns an error if base cannot be the name of a file.
 func (p *pathCalls) openParent(parent, base string) (directory, string, error) {
 	if base == "" || base == ".." { // the text of a link may end like this
 		return nil, "", store.ErrNotRegular

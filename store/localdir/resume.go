@@ -42,7 +42,7 @@ type resumableUpload struct {
 	resumed int64
 
 	checking    sync.Mutex // held while the checkpoint is changed
-	checkpoints *os.File   // the file of the checkpoint; nil before the first one; guarded by checking
+	checkpoints *os.File   // the file that holds the checkpoint; nil before the first checkpoint; guarded by checking
 	last        checkpoint // the checkpoint that was stored last; guarded by checking
 
 	mu      sync.Mutex

@@ -76,8 +76,8 @@ func (s *SmallFiles) find(d *Dir, name string, info fs.FileInfo) (store.File, bo
 }
 
 // add returns a reader of the file f, which the caller has opened. It keeps f for further readers
-// if f may be shared and there is room; otherwise it returns f itself. before and info describe the
-// file before and after it was opened.
+// if f may be shared and there is room; otherwise it returns f itself. `before` and `info` describe
+// the file before and after it was opened.
 func (s *SmallFiles) add(f store.File, d *Dir, name string, before, info fs.FileInfo) store.File {
 	if s == nil || info.Size() > keptSize {
 		return f
@@ -101,7 +101,8 @@ func (s *SmallFiles) add(f store.File, d *Dir, name string, before, info fs.File
 
 // shareable returns the identity of the opened file f. It returns true if f may be shared: whenever
 // a name has this identity, opening that name would succeed and show the same content. It returns
-// false if anything changed between before and info, as the permissions may have changed.
+// false if the identity changed between `before` and `info`, the descriptions before and after the
+// file was opened, as the permissions may have changed.
 func (s *SmallFiles) shareable(f store.File, before, info fs.FileInfo) (store.Identity, bool) {
 	id, ok := IdentityOf(info)
 	if was, _ := IdentityOf(before); !ok || id != was {
@@ -145,8 +146,8 @@ func (f *keptFile) leave() error {
 	return f.Close()
 }
 
-// A keptReader is the file that one call of Open returns if that file may be shared. All readers of
-// a keptFile share its descriptor; Close ends only this reader's use of it.
+// A keptReader is the store.File that a call of Open returns for a file that may be shared. All
+// readers of a keptFile share its descriptor; Close ends only this reader's use of it.
 type keptReader struct {
 	from   *SmallFiles
 	file   *keptFile

@@ -68,8 +68,8 @@ func (u *dirUpload) moveDataEnd(end int64) {
 }
 
 // pages returns the number of bytes of p that come before the first page that is all zeros. With
-// zero set, it returns the number of bytes before the first page that is not all zeros. off is the
-// position of p in the file; p may begin and end within a page.
+// `zero` set, it returns the number of bytes before the first page that is not all zeros. off is
+// the position of p in the file; p may begin and end within a page.
 func pages(p []byte, off int64, zero bool) int {
 	n := 0
 	for n < len(p) {

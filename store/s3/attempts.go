@@ -35,7 +35,7 @@ const (
 // answer.
 type attempts struct{ tries, silences int }
 
-// do sends a request, and retries it until it succeeds or another try is useless. call sends it
+// do sends a request, and retries it until it succeeds or another try is useless. `call` sends it
 // once.
 func (c *client) do(ctx context.Context, call func(context.Context) error) error {
 	var last error // the error of the last try; it says more than the error for the end of ctx

@@ -206,7 +206,7 @@ func readSections(path string) (map[string]section, error) {
 	return sections, nil
 }
 
-// parseSections parses the text of a file. If a line is invalid, wrong is the number of the first
+// parseSections parses the text of a file. If a line is invalid, `wrong` is the number of the first
 // such line; otherwise it is 0.
 func parseSections(text []byte) (sections map[string]section, wrong int) {
 	sections = map[string]section{}

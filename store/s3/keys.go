@@ -96,7 +96,7 @@ func (g *signer) IsExpired() bool {
 }
 
 // renew requests new keys after the server refused a request. It reports whether the keys now
-// differ from those of the request. before is the value of `asked` when the request was made.
+// differ from those of the request. `before` is the value of `asked` when the request was made.
 func (g *signer) renew(ctx context.Context, before int64) bool {
 	if g.get == nil {
 		return false

@@ -36,7 +36,7 @@ func (c *client) head(ctx context.Context, name, key string) (i info, err error)
 }
 
 // why requests the first byte of an object, to learn why a HEAD was refused. If that request
-// succeeds, it returns refusal itself.
+// succeeds, it returns the parameter `refusal`.
 func (c *client) why(ctx context.Context, key string, refusal error) error {
 	why := c.do(ctx, func(ctx context.Context) error {
 		o := minio.GetObjectOptions{}

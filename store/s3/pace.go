@@ -42,8 +42,8 @@ func (p *pace) begin(ctx context.Context) (at int, err error) {
 }
 
 // end records that a request has ended. `at` is the number that begin returned for the request.
-// busy means that the server was too busy for the request. Then the limit is lowered, unless it has
-// been lowered since the request was sent.
+// `busy` means that the server was too busy for the request. Then the limit is lowered, unless it
+// has been lowered since the request was sent.
 func (p *pace) end(at int, busy bool) {
 	p.mu.Lock()
 	was := p.most

@@ -49,7 +49,7 @@ func (st *stream) Read(p []byte) (int, error) {
 type streams struct {
 	most  int // largest number of answers that are kept; constant
 	mu    sync.Mutex
-	kept  []*stream   // the oldest first; guarded by mu
+	kept  []*stream   // the open answers, the oldest first; guarded by mu
 	timer *time.Timer // runs expire; guarded by mu
 }
 

@@ -149,7 +149,7 @@ func (x *exchange) end() {
 type sentBody struct {
 	x *exchange
 	io.ReadCloser
-	patience time.Duration // longest wait for the answer
+	patience time.Duration // longest wait for the answer, if it exceeds x.stall
 }
 
 // Read restarts the timer, because a call of Read means that the server has accepted the earlier

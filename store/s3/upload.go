@@ -36,8 +36,8 @@ type upload struct {
 	mu     sync.Mutex
 	moved  *sync.Cond                 // signalled when a part was sent, or the upload failed or ended
 	size   int64                      // size of the file so far, in bytes; guarded by mu
-	parts  map[int64]*part            // by number, from 0; guarded by mu
-	free   [][]byte                   // unused buffers; guarded by mu
+	parts  map[int64]*part            // parts that were written, by number from 0; guarded by mu
+	free   [][]byte                   // unused buffers, to be used again; guarded by mu
 	held   int                        // number of buffers in use; guarded by mu
 	writes int64                      // number of writes so far; guarded by mu
 	multi  bool                       // there is more than one part; guarded by mu
