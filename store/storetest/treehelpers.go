@@ -120,8 +120,8 @@ func wantHandle(t *testing.T, h store.Handle, want []byte) {
 	}
 }
 
-// wantUnchanged checks that an operation that failed has not changed the tree. before is a
-// Snapshot.
+// wantUnchanged checks that an operation that failed has not changed the tree. `before` is the
+// Snapshot from before the operation.
 func wantUnchanged(t *testing.T, tr store.Tree, what, before string) {
 	t.Helper()
 	if after := Snapshot(t, tr); after != before {

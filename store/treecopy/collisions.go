@@ -47,7 +47,7 @@ var errTwice = fmt.Errorf("%w: the listing has the name twice", ErrConflict)
 var errCase = fmt.Errorf("%w: another file or directory has this name but for upper and lower case, and the target ignores case", ErrConflict)
 
 // claim returns an error if an entry would replace an earlier entry of the same listing in the
-// target. folds reports whether the target ignores case in names.
+// target. The function folds reports whether the target ignores case in names.
 func (n *listedNames) claim(name string, folds func() bool) error {
 	lower := name
 	if utf8.ValidString(name) { // ToLower would map all invalid bytes to the same character

@@ -107,8 +107,8 @@ func remote(f store.File) bool {
 }
 
 // read computes the hash of the first n bytes of a file by reading them. If the file is shorter, it
-// computes the hash of all of it, which then differs from the other side's. With cheaply, it does
-// not read a remote file, and returns errors.ErrUnsupported.
+// computes the hash of all of it, which then differs from the other side's. With `cheaply` set, it
+// does not read a remote file, and returns errors.ErrUnsupported.
 func (t *task) read(f store.File, n int64, algorithm string, cheaply bool) ([]byte, error) {
 	if remote(f) && cheaply {
 		return nil, errors.ErrUnsupported
@@ -121,8 +121,8 @@ func (t *task) read(f store.File, n int64, algorithm string, cheaply bool) ([]by
 	return h.Sum(nil), err
 }
 
-// eachPiece calls f with the bytes of a file from off to end, piece by piece and in order. limited
-// says that the pieces count toward Options.Limit.
+// eachPiece calls f with the bytes of a file from off to `end`, piece by piece and in order.
+// `limited` says that the pieces count toward Options.Limit.
 func (t *task) eachPiece(r io.ReaderAt, off, end int64, limited bool, f func(p []byte) error) error {
 	buf := copyBuffers.Get().(*[copyBuffer]byte)
 	defer copyBuffers.Put(buf)
@@ -183,7 +183,7 @@ func (t *task) overlaps(src store.File, u store.Upload, n, size int64) (bool, er
 	return bytes.Equal(a, b), err
 }
 
-// readAll returns the bytes of a file from off to end, all at once: the caller asks only for few.
+// readAll returns the bytes of a file from off to `end`, all at once: the caller asks only for few.
 func (t *task) readAll(r io.ReaderAt, off, end int64) ([]byte, error) {
 	b := make([]byte, 0, end-off)
 	err := t.eachPiece(r, off, end, false, func(p []byte) error {

@@ -72,7 +72,7 @@ func newer(old, source fs.FileInfo) bool {
 	return !source.ModTime().IsZero() && old.ModTime().Unix() > source.ModTime().Unix()
 }
 
-// tryVersion copies the current version of a file, unless the target has it already. anew is the
+// tryVersion copies the current version of a file, unless the target has it already. `anew` is the
 // number of versions that were tried before and replaced meanwhile.
 func (c *fileCopier) tryVersion(f *file, anew int) (Outcome, error) {
 	if anew == 0 {
@@ -160,8 +160,8 @@ func (f *file) open(ctx context.Context) (store.File, error) {
 	return f.tree.Open(ctx, f.from)
 }
 
-// unchanged reports whether the file need not be copied. compared says whether it had to compare
-// the contents to find out.
+// unchanged reports whether the file need not be copied. `compared` says whether unchanged had to
+// compare the contents to find out.
 func (c *fileCopier) unchanged(f *file) (same, compared bool, err error) {
 	if f.old == nil || f.old.Size() != f.info.Size() || !f.old.Mode().IsRegular() {
 		return false, false, nil
@@ -229,7 +229,7 @@ func (c *fileCopier) replaced(err error) bool {
 // if the source is replaced again.
 const maxAnew = 2
 
-// openVersion opens the source for an attempt; anew is the number of earlier attempts. After the
+// openVersion opens the source for an attempt; `anew` is the number of earlier attempts. After the
 // first attempt, the listed properties are those of an older version, so openVersion looks them up
 // again. For the last attempt, it opens the file as one stream, so that the copy cannot contain
 // parts of two versions.

@@ -22,8 +22,8 @@ type start struct {
 	err      error // reason why the start cannot be copied; nil if it can
 }
 
-// showAs returns the name for messages of an entry that is s or below s. It returns "" if messages
-// use the entry's own name.
+// showAs returns the name under which messages show an entry that is s or below s. It returns "" if
+// they show the entry's own name.
 func (s *start) showAs(name string) string {
 	if s == nil || s.shown == "" {
 		return ""

@@ -226,7 +226,7 @@ func (f *Filter) match(name string, dir bool) verdict {
 	return last.verdict(enter)
 }
 
-// verdict returns the verdict of a rule that matches a name. enter says that the name is a
+// verdict returns the verdict of a rule that matches a name. `enter` says that the name is a
 // directory, and that an earlier rule may include files below it.
 func (r *rule) verdict(enter bool) verdict {
 	switch {

@@ -107,8 +107,8 @@ func (w *walker) describe(e *entry, d *dir, fi fs.FileInfo) {
 	f.item = w.fileItem(f)
 }
 
-// admit reports whether an entry is to be copied. looked is the error from looking the entry up, or
-// nil.
+// admit reports whether an entry is to be copied. `looked` is the error from looking the entry up,
+// or nil.
 func (w *walker) admit(b *batch, e *entry, looked error) bool {
 	if tempname.Is(e.name) {
 		return false

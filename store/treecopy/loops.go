@@ -44,9 +44,9 @@ func (t *task) realPath(of *tree, name string) string {
 	return real
 }
 
-// holdsTarget reports whether a directory of the source, to which a symbolic link in d leads, is the
-// target or contains the target. Copying such a directory would never end. real is the path of the
-// directory that the link leads to.
+// holdsTarget reports whether a directory of the source, to which a symbolic link in d leads, is
+// the target or contains the target. Copying such a directory would never end. `real` is the path
+// of the directory that the link leads to.
 func (t *task) holdsTarget(d *dir, real string) bool {
 	return t.realTop != "" && real != "" && d.source.origin == t.origin && (real == t.realTop || isBelow(t.realTop, real))
 }

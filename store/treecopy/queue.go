@@ -60,8 +60,8 @@ func (q *queue) add(f *file) {
 	}
 }
 
-// run calls feed, and meanwhile copies the files that feed adds. It returns when feed has returned
-// and all files are done.
+// run calls the function feed, and meanwhile copies the files that feed adds. It returns when feed
+// has returned and all files are done.
 func (q *queue) run(feed func()) {
 	var work sync.WaitGroup
 	for range q.opts.Parallel {

@@ -59,8 +59,8 @@ func (r *remover) reached(dir string) error {
 	return err
 }
 
-// removeEach calls remove for each entry of list, several at a time. An entry that no longer exists
-// counts as deleted.
+// removeEach calls the function remove for each entry of list, several at a time. An entry that no
+// longer exists counts as deleted.
 func (r *remover) removeEach(list []*extra, remove func(ctx context.Context, name string) error) {
 	inParallel(len(list), func(i int) {
 		if r.ctx.Err() != nil {

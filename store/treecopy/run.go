@@ -44,7 +44,7 @@ type copier struct {
 	walker      *walker
 }
 
-// newCopier returns a copier for a job. stop cancels ctx.
+// newCopier returns a copier for a job. The function stop cancels ctx.
 func newCopier(ctx context.Context, stop context.CancelCauseFunc, j *Job) (*copier, error) {
 	t, err := newTask(ctx, stop, j)
 	if err != nil {

@@ -120,9 +120,9 @@ type attempt struct {
 	before  int  // value of smallLimit.most before this attempt lowered it; 0 if it has not done so
 }
 
-// try calls open as soon as the limit allows. open opens a directory, or opens and copies a file;
-// small says that it is a small file. If open returns a [tooManyError], try lowers the limit and
-// calls open again.
+// try calls the function open as soon as the limit allows. open opens a directory, or opens and
+// copies a file; `small` says that this is a small file. If open returns a [tooManyError], try
+// lowers the limit and calls open again.
 func (l *smallLimit) try(small bool, open func() error) error {
 	for a := (attempt{counts: small}); ; {
 		l.begin(&a)

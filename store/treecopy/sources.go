@@ -153,7 +153,7 @@ func (f *placer) lookAbove(name string) error {
 	return nil
 }
 
-// placeSources decides whether the sources go below p, or the only source becomes p. named is the
+// placeSources decides whether the sources go below p, or the only source becomes p. `named` is the
 // number of sources in the job.
 func (p *place) placeSources(named int, starts []start) error {
 	if p.exact {

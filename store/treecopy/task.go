@@ -53,7 +53,7 @@ type task struct {
 	realTop string // real path of the target; "" if no source has the same origin
 }
 
-// newTask returns the task for a job. stop cancels ctx.
+// newTask returns the task for a job. The function stop cancels ctx.
 func newTask(ctx context.Context, stop context.CancelCauseFunc, j *Job) (*task, error) {
 	to, err := j.target()
 	if err != nil {

@@ -95,8 +95,8 @@ func (l *listings) read(entries store.Entries, there map[string]fs.FileInfo) err
 }
 
 // lookUp describes the entry `name` of the target, which is in the copy of d. d is nil for a file
-// that becomes the target itself. cleared says that the listing's entry of that name is, or will be,
-// deleted.
+// that becomes the target itself. `cleared` says that the listing's entry of that name is, or will
+// be, deleted.
 func (l *listings) lookUp(d *dir, name string, cleared bool) (fs.FileInfo, error) {
 	switch {
 	case cleared && l.opts.DryRun:

@@ -41,7 +41,7 @@ func (c *fileCopier) upload(f *file, src store.File) (out Outcome, err error) {
 	return out, err
 }
 
-// create begins or resumes an upload. resumed is the number of bytes that the upload already has
+// create begins or resumes an upload. `resumed` is the number of bytes that the upload already has
 // from an earlier copy.
 func (c *fileCopier) create(f *file, src store.File) (u store.Upload, resumed int64, err error) {
 	size := f.info.Size()

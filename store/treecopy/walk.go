@@ -84,7 +84,7 @@ func (noMirror) postpone(*file) bool                    { return false }
 func (noMirror) prepare()                               {}
 func (noMirror) complete() error                        { return nil }
 
-// child returns a directory below parent. It counts as pending in parent.
+// child returns a directory below `parent`, which counts it as pending.
 func (w *walker) child(parent *dir, source *start, from, base string, fi fs.FileInfo) *dir {
 	d := &dir{
 		parent: parent, source: source, tree: source.tree, from: from, to: path.Join(parent.to, base), info: fi,
@@ -199,8 +199,8 @@ func (w *walker) list(d *dir, entries store.Entries, names *listedNames) (below 
 }
 
 // lookAt looks up entries about which the listing does not say enough: entries without a type, and
-// symbolic links that are to be followed. It replaces them in list, and stores errors at the same
-// index of errs.
+// symbolic links that are to be followed. It replaces these entries in list, and stores the error
+// for an entry at the entry's index of errs.
 func (w *walker) lookAt(d *dir, list []fs.FileInfo, errs []error) {
 	var which []int
 	for i, fi := range list {
