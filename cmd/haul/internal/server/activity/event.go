@@ -9,7 +9,6 @@ import (
 	"encoding/json"
 	"math"
 	"strconv"
-	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -154,10 +153,14 @@ func (e *Event) AppendLine(b []byte) []byte {
 	return out.Bytes()
 }
 
-// Variables returns the event as environment variables, NAME=VALUE. Each event has the same
-// variables; those that do not apply are empty. Names are the bytes that the client sent. A name
-// that contains a zero byte is left empty, because no variable can contain that byte.
-func (e *Event) Variables() []string {
+// Variables holds the fields of an event that programs receive as environment variables. The fields
+// are bytes because a name can contain any bytes. Fields that do not apply are empty.
+type Variables struct {
+	Event, Protocol, Result, File, Path, Peer, User, Bytes, SHA256 []byte
+}
+
+// Variables returns the fields of the event that programs receive as variables.
+func (e *Event) Variables() Variables {
 	count, sum := "", ""
 	if e.Bytes != nil {
 		count = strconv.FormatInt(*e.Bytes, 10)
@@ -165,24 +168,35 @@ func (e *Event) Variables() []string {
 	if e.SHA256 != nil {
 		sum = string(*e.SHA256)
 	}
-	all := []string{
-		"HAUL_EVENT=" + string(e.Event),
-		"HAUL_PROTOCOL=" + e.Protocol,
-		"HAUL_RESULT=" + e.Result,
-		"HAUL_FILE=" + cut(e.File, maxName),
-		"HAUL_PATH=" + cut(e.Path, maxName),
-		"HAUL_PEER=" + e.Peer,
-		"HAUL_USER=" + cut(e.User, maxText),
-		"HAUL_BYTES=" + count,
-		"HAUL_SHA256=" + sum,
+	return Variables{
+		[]byte(e.Event), []byte(e.Protocol), []byte(e.Result), []byte(e.File), []byte(e.Path),
+		[]byte(e.Peer), []byte(e.User), []byte(count), []byte(sum),
 	}
-	for i, v := range all {
-		if strings.IndexByte(v, 0) >= 0 {
-			name, _, _ := strings.Cut(v, "=")
-			all[i] = name + "="
+}
+
+// Environ returns the variables as NAME=VALUE. There are always the same nine. A value that is too
+// long is cut off. A value that contains a zero byte is left empty, because no variable can contain
+// that byte.
+func (v *Variables) Environ() (all []string) {
+	for _, one := range []struct {
+		name  string
+		value []byte
+		most  int
+	}{
+		{"HAUL_EVENT", v.Event, maxText},
+		{"HAUL_PROTOCOL", v.Protocol, maxText},
+		{"HAUL_RESULT", v.Result, maxText},
+		{"HAUL_FILE", v.File, maxName},
+		{"HAUL_PATH", v.Path, maxName},
+		{"HAUL_PEER", v.Peer, maxText},
+		{"HAUL_USER", v.User, maxText},
+		{"HAUL_BYTES", v.Bytes, maxText},
+		{"HAUL_SHA256", v.SHA256, maxText},
+	} {
+		if bytes.IndexByte(one.value, 0) >= 0 {
+			one.value = nil
 		}
+		all = append(all, one.name+"="+string(one.value[:min(len(one.value), one.most)]))
 	}
 	return all
 }
-
-func cut(text string, most int) string { return text[:min(len(text), most)] }

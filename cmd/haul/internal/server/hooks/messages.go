@@ -3,6 +3,7 @@ package hooks
 import (
 	"errors"
 
+	"github.com/haul-project/haul/cmd/haul/internal/server/activity"
 	"github.com/haul-project/haul/cmd/haul/internal/system/privilege"
 )
 
@@ -28,11 +29,13 @@ type setup struct {
 	Env   []string        // the environment of the programs that hooks run
 }
 
-// An order is the message by which the server asks the helper to run a hook.
+// An order is the message by which the server asks the helper to run a hook. A server that somebody
+// has taken over can send any order. So an order has no field by which it could choose the program,
+// its arguments, or the name of a variable.
 type order struct {
 	Hook      int
 	Event     []byte // the event as a line of JSON
-	Variables [][]byte
+	Variables activity.Variables
 }
 
 // An outcome is the helper's answer to an order.

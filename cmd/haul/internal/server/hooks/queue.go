@@ -294,7 +294,7 @@ func (l *workerLine) close() {
 // whether the helper may have started the hook.
 func (q *Queue) run(line *workerLine, w waiting) (sent bool, err error) {
 	h := &q.hooks[w.hook]
-	text, err := json.Marshal(order{Hook: w.hook, Event: w.event.AppendLine(nil), Variables: bytesOf(w.event.Variables())})
+	text, err := json.Marshal(order{Hook: w.hook, Event: w.event.AppendLine(nil), Variables: w.event.Variables()})
 	if err != nil { // impossible, because all types can be encoded
 		return true, err
 	}
@@ -320,13 +320,6 @@ func (q *Queue) run(line *workerLine, w waiting) (sent bool, err error) {
 			slog.String("event", string(w.event.Event)), slog.String("file", w.event.File), slog.String("error", o.Error))
 	}
 	return true, nil
-}
-
-func bytesOf(texts []string) (all [][]byte) {
-	for _, t := range texts {
-		all = append(all, []byte(t))
-	}
-	return all
 }
 
 // RegisterMetrics registers the counters.

@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -146,10 +147,7 @@ func (r *runner) runProgram(h *Hook, o order) error {
 	}
 	cmd := exec.Command(h.Run[0], h.Run[1:]...)
 	cmd.Dir, cmd.SysProcAttr = "/", programAttr()
-	cmd.Env = append(cmd.Env, r.Env...)
-	for _, v := range o.Variables {
-		cmd.Env = append(cmd.Env, string(v))
-	}
+	cmd.Env = slices.Concat(r.Env, o.Variables.Environ())
 	stdin, event, err := os.Pipe()
 	if err != nil {
 		return err

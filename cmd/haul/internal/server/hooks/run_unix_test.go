@@ -5,8 +5,10 @@ package hooks
 import (
 	"bufio"
 	"bytes"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -23,6 +25,7 @@ import (
 	"time"
 
 	"github.com/haul-project/haul/cmd/haul/internal/server/activity"
+	"github.com/haul-project/haul/cmd/haul/internal/system/fdline"
 )
 
 // TestMain lets this program run as the supervisor or the helper that it starts.
@@ -211,6 +214,85 @@ func TestEnvironment(t *testing.T) {
 		if env := string(env); strings.Contains(env, "secret") || !strings.Contains(env, roleVar+"="+process) || !strings.Contains(env, "https_proxy=http://proxy:3128") {
 			t.Errorf("the %s has %q", process, env)
 		}
+	}
+}
+
+// A server that somebody has taken over can send the helper any text. The most that it can choose is
+// the values of the nine variables, and the event on standard input: not the program, its arguments,
+// its user, or another variable.
+func TestTakenOverServer(t *testing.T) {
+	dir := t.TempDir()
+	program := filepath.Join(dir, "program")
+	if err := os.WriteFile(program, []byte("#!/bin/sh\n"+`cat >"$1/event"; echo "$@" >"$1/arguments"; exec env >"$1/env"`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	hook := Hook{On: activity.HookKinds, Run: []string{"/bin/sh", program, dir}}
+	r := &runner{setup: setup{Hooks: []Hook{hook}, Keys: [][]byte{nil}, Env: []string{"PATH=/usr/bin:/bin"}}, killTime: killTime, wait: (*exec.Cmd).Wait}
+	server, helper, err := fdline.Pair()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	line, err := fdline.Of(helper)
+	if err != nil {
+		t.Fatal(err)
+	}
+	helper.Close()
+	go r.serve(line)
+	answers := bufio.NewReader(server)
+	send := func(order string) (result outcome) {
+		t.Helper()
+		if _, err := io.WriteString(server, order+"\n"); err != nil {
+			t.Fatal(err)
+		}
+		text, err := answers.ReadBytes('\n')
+		if err == nil {
+			err = json.Unmarshal(text, &result)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return result
+	}
+	bytes := func(text string) string { return strconv.Quote(base64.StdEncoding.EncodeToString([]byte(text))) }
+	for _, order := range []string{
+		`{"Hook":0,"Variables":[` + bytes("BASH_FUNC_cat%%=() { touch pwned; }") + `]}`, // each variable with its name
+		`{"Hook":1}`, `{"Hook":-1}`, `{"Hook":"0"}`, `{`, ``, `[]`,
+	} {
+		if got := send(order); got.Result != "failed" {
+			t.Errorf("%s: %+v", order, got)
+		}
+		if _, err := os.Stat(filepath.Join(dir, "env")); err == nil {
+			t.Errorf("%s: the program has run", order)
+		}
+	}
+	order := `{"Hook":0,"Event":` + bytes("event") + `,"Run":["/bin/false"],"Env":["A=1"],"User":{"UID":0},"Variables":{` +
+		`"Event":` + bytes("\nB=1") + `,"File":` + bytes("f\x00C=1") + `,"Path":` + bytes(strings.Repeat("p", 9000)) +
+		`,"LD_PRELOAD":` + bytes("evil.so") + `,"ENV":` + bytes("evil") + `,"User\u0000D":` + bytes("1") + `}}`
+	if got := send(order); got.Result != "done" {
+		t.Fatalf("%+v", got)
+	}
+	read := func(name string) string {
+		text, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	if read("event") != "event" || read("arguments") != dir+"\n" {
+		t.Errorf("event %q, arguments %q", read("event"), read("arguments"))
+	}
+	shell := []string{"PWD=/", "OLDPWD=/", "SHLVL=0", "SHLVL=1", "_=/usr/bin/env", "_=/bin/env"} // the shell itself sets these
+	want := []string{
+		"HAUL_EVENT=", "B=1", // the second line of HAUL_EVENT
+		"HAUL_PROTOCOL=", "HAUL_RESULT=", "HAUL_FILE=", "HAUL_PATH=" + strings.Repeat("p", 4<<10),
+		"HAUL_PEER=", "HAUL_USER=", "HAUL_BYTES=", "HAUL_SHA256=", "PATH=/usr/bin:/bin",
+	}
+	got := slices.DeleteFunc(strings.Split(strings.TrimSpace(read("env")), "\n"), func(v string) bool { return slices.Contains(shell, v) })
+	slices.Sort(got)
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		t.Errorf("the program has the variables\n%q, want\n%q", got, want)
 	}
 }
 
