@@ -2,10 +2,10 @@ package openssh
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/crypto/ssh"
@@ -25,9 +25,27 @@ const maxAgentKeys = 256
 
 // An agentConn is a connection to ssh-agent. It does not trust anything that the agent sends.
 type agentConn struct {
-	conn   net.Conn
+	conn   *agentSocket
 	client agent.ExtendedAgent
 	stop   func() bool // call it so that the end of the context no longer closes the connection
+}
+
+// An agentSocket records whether reading or writing has ever failed. The agent's client returns only
+// the texts of such errors.
+type agentSocket struct {
+	net.Conn
+	failed atomic.Bool
+}
+
+func (s *agentSocket) Read(p []byte) (n int, err error) { return s.note(s.Conn.Read(p)) }
+
+func (s *agentSocket) Write(p []byte) (n int, err error) { return s.note(s.Conn.Write(p)) }
+
+func (s *agentSocket) note(n int, err error) (int, error) {
+	if err != nil {
+		s.failed.Store(true)
+	}
+	return n, err
 }
 
 // dialAgent connects to an agent. When the context ends, the connection is closed.
@@ -35,10 +53,11 @@ func dialAgent(ctx context.Context, socket string) (*agentConn, error) {
 	dialing, cancel := context.WithTimeout(ctx, agentListTime)
 	defer cancel()
 	var d net.Dialer
-	conn, err := d.DialContext(dialing, "unix", socket)
+	dialed, err := d.DialContext(dialing, "unix", socket)
 	if err != nil {
 		return nil, err
 	}
+	conn := &agentSocket{Conn: dialed}
 	// Hide Close from the client. With Close, the client would read in a separate goroutine, and
 	// one answer without a request would block that goroutine forever.
 	client := agent.NewClient(struct{ io.ReadWriter }{conn})
@@ -71,7 +90,7 @@ func (a *agentConn) guarded(limit time.Duration, f func() error) (err error) {
 		return err
 	}
 	err = f()
-	if _, ok := errors.AsType[net.Error](err); ok {
+	if a.conn.failed.Load() {
 		_ = a.conn.Close()
 	}
 	return err

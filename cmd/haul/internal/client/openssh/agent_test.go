@@ -283,22 +283,37 @@ func TestSilentAgent(t *testing.T) {
 	}
 }
 
-// Requests to an agent also have a time limit of their own. After one has expired, the agent is not
-// used any more.
+// Requests to an agent also have a time limit of their own. After one has expired, or after
+// nonsense, the agent is not used any more: its late answer must not pass for the answer to the next
+// request.
 func TestAgentTime(t *testing.T) {
-	socket := startAgent(t, func(c net.Conn) { _, _ = io.Copy(io.Discard, c) })
-	a, err := dialAgent(withTimeout(t), socket)
-	if err != nil {
-		t.Fatal(err)
+	late := make(chan struct{})
+	socket := startAgent(t, func(c net.Conn) {
+		readMessage(c)
+		<-late
+		reply(c, []byte{12, 0, 0, 0, 0}) // a list without keys
+		_, _ = io.Copy(io.Discard, c)
+	})
+	dial := func() (a *agentConn, list func() error) {
+		a, err := dialAgent(withTimeout(t), socket)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(a.close)
+		return a, func() error {
+			_, err := a.client.List()
+			return err
+		}
 	}
-	defer a.close()
-	list := func() error {
-		_, err := a.client.List()
-		return err
-	}
+	a, list := dial()
 	if err := a.guarded(10*time.Millisecond, list); !errors.Is(err, os.ErrDeadlineExceeded) && (err == nil || !strings.Contains(err.Error(), "timeout")) {
 		t.Errorf("got %v", err)
 	}
+	close(late)
+	if err := a.guarded(testPatience, list); err == nil {
+		t.Error("a late answer was taken for another request's")
+	}
+	a, list = dial()
 	if err := a.guarded(testPatience, func() error { panic("nonsense") }); err == nil {
 		t.Error("a panic passed")
 	}
