@@ -206,10 +206,13 @@ func (w *netrcWords) value(of string) (string, error) {
 
 // skipMacro skips a macro, which ends at an empty line.
 func (w *netrcWords) skipMacro() {
-	end := strings.Index(w.rest, "\n\n")
-	if end < 0 {
-		end = len(w.rest)
+	_, w.rest, _ = strings.Cut(w.rest, "\n") // the macro's name
+	for w.line++; w.rest != ""; w.line++ {
+		var line string
+		line, w.rest, _ = strings.Cut(w.rest, "\n")
+		if strings.TrimSuffix(line, "\r") == "" {
+			w.line++
+			return
+		}
 	}
-	w.line += strings.Count(w.rest[:end], "\n")
-	w.rest = w.rest[end:]
 }

@@ -36,6 +36,14 @@ func TestNetrc(t *testing.T) {
 			t.Errorf("%s, %s: %q %q %v %v", c.host, c.user, login, password, ok, err)
 		}
 	}
+	crlf := strings.ReplaceAll(netrcText, "\n", "\r\n")
+	if login, password, ok, err := parseNetrc([]byte(crlf), "nologin", ""); login != "" || password != "alone" || !ok || err != nil {
+		t.Errorf("after a macro in a file with CRLF: %q %q %v %v", login, password, ok, err)
+	}
+	const afterMacro = "macdef m\ncd x\n\n\nmachine h login"
+	if _, _, _, err := parseNetrc([]byte(afterMacro), "h", ""); err == nil || !strings.Contains(err.Error(), "line 5:") {
+		t.Errorf("a mistake in line 5, after a macro: %v", err)
+	}
 	if login, _, ok, err := parseNetrc([]byte(netrcText), "else", "me"); ok || err != nil {
 		t.Errorf("another user gets the entry of %q, %v", login, err)
 	}
