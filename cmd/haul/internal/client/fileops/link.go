@@ -39,12 +39,14 @@ func Link(ctx context.Context, s *remote.Servers, targets []string, at remote.Lo
 	case !isDir && (len(targets) > 1 || strings.HasSuffix(to, "/")):
 		return failure.Remote.Errorf("ln %v: there is no directory of that name", at)
 	}
-	var errs []error
-	for _, text := range targets {
-		target, err := linkText(ctx, s, text, at, cfg.Symbolic)
-		if err != nil {
-			return err
+	texts := make([]string, len(targets))
+	for i, target := range targets {
+		if texts[i], err = linkText(ctx, s, target, at, cfg.Symbolic); err != nil {
+			return err // before the first link is made
 		}
+	}
+	var errs []error
+	for _, target := range texts {
 		name := to
 		if isDir {
 			name = below(to, path.Base(strings.TrimRight(target, "/")))
