@@ -59,7 +59,7 @@ type worker struct {
 	wait  func()        // the method value w.release, created once to save an allocation for each connection
 }
 
-// The states of a worker.
+// The states of a worker. At most one worker of an acceptor has the role of accepting.
 const (
 	withoutRole = iota // the worker does not have the role of accepting
 	accepting          // the worker has the role of accepting, and waits for a connection
@@ -85,7 +85,7 @@ func (a *acceptor) socket() *drive.Socket {
 	}
 }
 
-// useLoop makes a loop serve the connections.
+// useLoop makes a loop serve the connections, in place of workers.
 func (a *acceptor) useLoop(l drive.Loop) {
 	a.loop = l
 	// The watch does not run with loops, so its field asleep serves another purpose: while it is set,

@@ -192,7 +192,7 @@ type unknownAddr struct{}
 func (unknownAddr) Network() string { return "tcp" }
 func (unknownAddr) String() string  { return "closed" }
 
-// SetDeadline sets both deadlines. The zero time means none.
+// SetDeadline sets the read deadline and the write deadline. The zero time means no deadline.
 func (h *Conn) SetDeadline(t time.Time) error { return h.setDeadlines(t, true, true) }
 
 // SetReadDeadline sets the time at which reading fails with [os.ErrDeadlineExceeded]. It also
@@ -265,7 +265,7 @@ func (h *Conn) WaitReadable() error {
 	return h.call("wait", func(c *conns.Conn) error { return c.WaitReadable(true) })
 }
 
-// call calls do with the connection. The connection is not reused before do returns.
+// call calls the function `do` with the connection, which is not reused before `do` returns.
 func (h *Conn) call(op string, do func(*conns.Conn) error) error {
 	c, ok := h.take()
 	if !ok {

@@ -50,7 +50,7 @@ var (
 
 // A CongestionError says that the system refused the name in [Options.Congestion].
 type CongestionError struct {
-	Name string   // the requested name
+	Name string   // the name in Options.Congestion
 	Has  []string // the available names; empty if unknown
 	Err  error    // the system's error; it matches fs.ErrNotExist, fs.ErrPermission or errors.ErrUnsupported
 }

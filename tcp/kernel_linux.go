@@ -214,7 +214,7 @@ func (k *kernel) stop(busy bool) {
 	}
 }
 
-// descriptor returns the descriptor of the socket.
+// descriptor returns the descriptor of the socket, for a loop's epoll.
 func (k *kernel) descriptor() int { return k.fd }
 
 // onStop sets the function that stop calls.

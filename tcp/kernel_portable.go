@@ -12,7 +12,7 @@ import (
 	"github.com/haul-project/haul/tcp/internal/conns"
 )
 
-// A kernel is one listening socket.
+// A kernel is one listening socket of package net.
 type kernel struct {
 	l net.Listener
 	o Options

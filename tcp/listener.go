@@ -52,7 +52,7 @@ type Listener struct {
 	split    chan net.Conn // passes connections that negotiated SplitALPN to the Accept of a splitListener
 	helpers  sync.WaitGroup
 	drains   atomic.Bool   // Drain was called: Accept fails only after Close
-	closed   chan struct{} // closed by Close
+	closed   chan struct{} // closed by Close; Accept waits for that after Drain
 	given    chan struct{} // closed when Accept will return no more connections: see giveAll
 	over     chan struct{} // closed when the last connection has ended
 	closing  sync.Once     // makes Close work once
@@ -101,7 +101,7 @@ func (l *Listener) giveAll() {
 	close(l.given)
 }
 
-// Accept waits for a connection.
+// Accept waits until a connection is ready for use, with its handshake completed, and returns it.
 func (l *Listener) Accept() (net.Conn, error) { return l.accept(l.accepted) }
 
 func (l *Listener) accept(from <-chan net.Conn) (net.Conn, error) {

@@ -21,7 +21,7 @@ type run struct {
 	watch     watch
 	unlisten  func() // closes the Listener, if the run belongs to one
 
-	halted chan struct{} // closed when Halt was called
+	halted chan struct{} // closed by halt: the remaining connections end without a grace period
 	once   sync.Once     // makes halt close halted once
 
 	left0  chan struct{} // closed when no acceptor accepts any more, or one of them has failed

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Counters returns the current counters.
+// Counters returns the counters at this moment, over all calls of Serve and all Listeners.
 func (s *Server) Counters() Counters {
 	s.init()
 	n := &s.shared.counts
@@ -22,11 +22,11 @@ func (s *Server) Counters() Counters {
 	return c
 }
 
-// A Peer is one live connection.
+// A Peer describes a live connection.
 type Peer struct {
 	Remote, Local net.Addr
-	Since         time.Duration // time since it was accepted, accurate to about a second
-	Waits         bool          // its handler waits in WaitReadable for another request
+	Since         time.Duration // time since the connection was accepted, accurate to about a second
+	Waits         bool          // the handler waits in WaitReadable for another request
 }
 
 // Peers yields the open connections. The loop over them may be slow, because Peers does not keep

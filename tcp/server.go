@@ -19,7 +19,7 @@ import (
 	"github.com/haul-project/haul/tcp/internal/sources"
 )
 
-// Defaults of a Server.
+// The defaults for fields of a Server that are zero.
 const (
 	defaultGrace            = 10 * time.Second
 	defaultHandshakeTimeout = 10 * time.Second
@@ -127,7 +127,7 @@ type Server struct {
 // A shared is the state that all runs of a server share.
 type shared struct {
 	once       sync.Once     // initializes the other fields
-	places     chan struct{} // an element for each connection, its capacity is MaxConns; nil without MaxConns
+	places     chan struct{} // an element for each connection; its capacity is MaxConns. nil without MaxConns
 	sources    *sources.Table
 	handshakes chan struct{} // an element for each TLS handshake that is computing; its capacity is MaxHandshakes
 	counts     conns.Counts
@@ -136,7 +136,7 @@ type shared struct {
 // runs are the calls of Serve that have not returned, and the Listeners that still have connections.
 type runs struct {
 	mu     sync.Mutex
-	all    map[*run]bool // the runs; guarded by mu
+	all    map[*run]bool // the runs that have not ended. Guarded by mu
 	halted bool          // Halt was called. Guarded by mu
 	past   uint64        // number of connections that earlier runs accepted. Guarded by mu
 }

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// Options holds the options of [Directory.Configure].
+// Options holds the options of [Directory.Configure]. The zero value is usable.
 type Options struct {
 	Now   func() time.Time // returns the current time; nil means time.Now
 	Audit func(Event)      // called for every attempt to log in, in the goroutine of the handshake; may be nil

@@ -24,7 +24,7 @@ const (
 type HostKey struct {
 	Signer  ssh.Signer // the key, to be passed to ssh.ServerConfig.AddHostKey
 	File    string     // path of its file; "" for a key that exists only in memory
-	Created bool       // the key did not exist before the call that returned it
+	Created bool       // HostKeys or OneTimeHostKey has just created the key
 }
 
 // Fingerprint returns the SHA-256 fingerprint of the key, as clients show it.

@@ -155,7 +155,7 @@ func parseKey(line string) (k Key, err error) {
 	return k, err
 }
 
-// String returns the line of the key.
+// String returns the line with the key, as it is in the file.
 func (k Key) String() string { return k.line }
 
 // Fingerprint returns the SHA-256 fingerprint as ssh-keygen -l shows it. It returns "" for the zero

@@ -23,16 +23,16 @@ type Login struct {
 	Access Access     // the user's access, restricted by the options of the key or certificate
 	Dir    string     // initial directory: slash-separated and absolute, where "/" is the root of the user
 	Method string     // "publickey", "password", "keyboard-interactive", or two of these joined by +
-	Peer   netip.Addr // the address of the peer
+	Peer   netip.Addr // the address from which the peer logged in
 
 	Key       string // fingerprint of the key; "" if no key was used
 	Authority string // fingerprint of the authority; "" if no certificate was used
-	KeyID     string // key ID in the certificate
-	Serial    uint64 // serial number of the certificate
+	KeyID     string // key ID in the certificate; "" without a certificate
+	Serial    uint64 // serial number of the certificate; 0 without a certificate
 
-	at       time.Time     // time of the login
+	at       time.Time     // time of the login, for Recheck
 	proof    ssh.PublicKey // key or certificate that was used; nil if none was used
-	password bool          // the peer gave the right password
+	password bool          // a password was used, alone or after a key
 }
 
 // A Refusal is the error of a login that was refused. Its reason is for the log only: to the peer,
@@ -114,7 +114,7 @@ func admits(u *User, a Attempt) error {
 // An Outcome is the result of an attempt to log in.
 type Outcome uint8
 
-// These are the outcomes.
+// The outcomes. A login with a key and a password is first reported as Partial, and then once more.
 const (
 	Accepted Outcome = iota // the user is logged in
 	Partial                 // the key was right, but the password is still missing

@@ -98,7 +98,7 @@ func (p *parser) at(line int, err error) error {
 	return &SyntaxError{File: p.file, Line: line, Reason: err.Error()}
 }
 
-// statement parses one line.
+// statement parses one line: its first word, and the rest of the line.
 func (p *parser) statement(word, rest string) error {
 	switch word {
 	case "user":
@@ -132,7 +132,7 @@ func (p *parser) statement(word, rest string) error {
 	return p.set(&s.user, word, rest)
 }
 
-// begin starts the statements of another user.
+// begin parses a line with the name of a user. The statements after it are about that user.
 func (p *parser) begin(name string) error {
 	// Even an invalid name starts a user. Otherwise the following lines would count as statements
 	// about the previous user.
@@ -154,7 +154,7 @@ func (p *parser) begin(name string) error {
 	return nil
 }
 
-// global parses a statement that is not about a user.
+// global parses a statement that is not about single users, such as `authority`.
 func (p *parser) global(word, rest string) error {
 	if len(p.users) > 0 {
 		return fmt.Errorf("%s behind the first user; it belongs before", word)

@@ -94,7 +94,7 @@ import (
 // Access says what a user may do with files. The server must enforce it.
 type Access uint8
 
-// These are the kinds of access.
+// The kinds of access. The zero value permits everything.
 const (
 	Full       Access = iota
 	ReadOnly          // list and download
@@ -122,7 +122,7 @@ func ParseAccess(s string) (Access, error) {
 // Require says which proofs of identity a login needs.
 type Require uint8
 
-// These are the requirements.
+// The requirements. With the zero value, any one proof is enough.
 const (
 	AnyMethod      Require = iota // a key, a certificate or a password
 	KeyAndPassword                // a key or certificate, and after it the password

@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 )
 
-// These are limits for checking passwords.
+// These constants limit the CPU time and the memory for checking passwords.
 const (
 	// maxChecks is the largest number of passwords that are checked at the same time. On a machine
 	// with few cores the number is smaller, so that the checks use at most half of the cores.

@@ -16,7 +16,7 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// Bounds of an archive.
+// Bounds of an archive. An archive that would exceed them is cut off.
 const (
 	maxArchived     = 1 << 20 // entries in all; the same number as maxListed
 	maxArchiveDepth = 128     // levels of directories below the first one

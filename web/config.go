@@ -22,7 +22,7 @@ const (
 	defaultMaxUnsized = 1 << 30
 )
 
-// Bounds of listings.
+// Bounds of listings, which are held in memory.
 const (
 	// maxListing is the largest number of entries of a directory that can be listed. A list is
 	// sorted, so it is held in memory, at about 50 bytes per entry besides its name.
@@ -193,7 +193,7 @@ type Exchange struct {
 	// the beginning of the target as received.
 	Name  string
 	Path  string // the file's path on the disk, once it is open; "" if unknown
-	User  string // the user who has logged in
+	User  string // the name of the user who has logged in; "" without a login
 	Agent string // the beginning of the User-Agent; it may contain anything
 
 	Value any // free for use by the hooks

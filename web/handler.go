@@ -17,7 +17,7 @@ func (h *Handler) init() {
 	h.state.logins.Users, h.state.logins.Exempt, h.state.logins.Checked = h.Users, h.Exempt, h.audit
 }
 
-// ServeHTTP answers a request.
+// ServeHTTP implements [http.Handler].
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.state.once.Do(h.init)
 	x := h.begin(w, r)
@@ -168,11 +168,11 @@ func (x *exchange) allow() {
 	}
 	x.set("Allow", methods)
 	if x.acct.Access.writes() {
-		x.set("Accept-Upload-Range", "bytes") // section 5 of docs/http.md
+		x.set("Accept-Upload-Range", "bytes") // parts of uploads are accepted: section 5 of docs/http.md
 	}
 }
 
-// notAllowed refuses a method, and lists the allowed ones.
+// notAllowed refuses a method, and lists the allowed methods in the answer.
 func (x *exchange) notAllowed(why *failure) {
 	x.allow()
 	x.fail(why)

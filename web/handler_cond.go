@@ -209,7 +209,7 @@ func validatorsOf(f store.File, fi fs.FileInfo, coding string, now time.Time) va
 	v.etag = tagOf(sum, coding, v.strong)
 	if !modified.IsZero() && modified.Unix() != 0 { // stores return these values if they do not know the time
 		v.modified = modified
-		if v.modified.After(now) { // RFC 9110 §8.8.2.1
+		if v.modified.After(now) { // RFC 9110 §8.8.2.1 forbids a Last-Modified in the future
 			v.modified = now
 		}
 		v.modified = v.modified.Truncate(time.Second)

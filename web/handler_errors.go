@@ -19,7 +19,7 @@ type failure struct {
 
 func (f *failure) Error() string { return f.text }
 
-// The errors of requests.
+// The failures of requests of any kind.
 var (
 	errTarget       = &failure{http.StatusBadRequest, "the target of the request is no path"}
 	errDots         = &failure{http.StatusBadRequest, "the path has . or .. in it"}
@@ -43,7 +43,7 @@ var (
 	errListing      = &failure{http.StatusServiceUnavailable, "too many large directories are being listed"}
 )
 
-// The errors of uploads.
+// The failures of uploads.
 var (
 	errPutDir       = &failure{http.StatusConflict, "the name is a directory's"}
 	errTaken        = &failure{http.StatusConflict, "the name is taken, and may not be replaced"}
@@ -56,7 +56,7 @@ var (
 	errStalled      = &failure{http.StatusRequestTimeout, "the content comes too slowly"}
 )
 
-// The errors of logins.
+// The failures of logins.
 var (
 	errLogin     = &failure{http.StatusUnauthorized, "log in with a name and a password"}
 	errPlain     = &failure{http.StatusForbidden, "passwords are taken over HTTPS only"}
@@ -117,9 +117,9 @@ func statusOf(method string, err error) (status int, text string) {
 	case errors.Is(err, store.ErrChanged): // the file has changed since the conditions were checked
 		return errCondition.status, errCondition.text
 	case errors.Is(err, store.ErrNoSpace):
-		return http.StatusInsufficientStorage, "there is no room for it" // RFC 4918 §11.5
+		return http.StatusInsufficientStorage, "there is no room for it" // status 507 is defined in RFC 4918 §11.5
 	case errors.Is(err, store.ErrBusy):
-		return http.StatusLocked, "another upload of that name is under way" // RFC 4918 §11.3
+		return http.StatusLocked, "another upload of that name is under way" // status 423 is defined in RFC 4918 §11.3
 	case errors.Is(err, syscall.EFBIG):
 		return errTooLarge.status, errTooLarge.text
 	case errors.Is(err, store.ErrNotRegular) && writes:
@@ -127,7 +127,7 @@ func statusOf(method string, err error) (status int, text string) {
 	case errors.Is(err, fs.ErrExist):
 		return errTaken.status, errTaken.text
 	case errors.Is(err, fs.ErrNotExist) && method == http.MethodPut:
-		return http.StatusConflict, "there is no such directory, and none can be made" // RFC 4918 §9.7.1
+		return http.StatusConflict, "there is no such directory, and none can be made" // as RFC 4918 §9.7.1 requires
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ELOOP):
 		return http.StatusNotFound, "there is no such file"
 	case errors.Is(err, fs.ErrPermission):

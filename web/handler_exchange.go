@@ -295,7 +295,7 @@ func (x *exchange) slowest() int64 {
 // sleep waits for d, unless the request ends first.
 func (x *exchange) sleep(d time.Duration) error { return rate.Sleep(x.ctx(), d) }
 
-// reply answers with a line of text.
+// reply answers with a status and a line of text.
 func (x *exchange) reply(status int, text string) {
 	x.set("Content-Type", "text/plain; charset=utf-8")
 	x.set("Content-Length", itoa(int64(len(text)+1)))

@@ -10,7 +10,7 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// get answers GET and HEAD.
+// get answers GET and HEAD: with a file, an index, a listing or a redirect.
 func (x *exchange) get() {
 	if x.dir {
 		x.directory()

@@ -71,7 +71,7 @@ func requestedRanges(s string, size int64) (ranges []byteRange, ok bool) {
 		switch {
 		case !ok, from != "" && !hasFirst, to != "" && !hasLast, from == "" && to == "":
 			return nil, false
-		case from == "": // the last bytes
+		case from == "": // "-N" means the last N bytes
 			if n := min(last, size); n > 0 {
 				ranges = append(ranges, byteRange{size - n, n})
 			}

@@ -22,7 +22,7 @@ const maxPath = 4096
 func nameOf(u *url.URL) (name string, dir bool, err error) {
 	p := u.Path
 	switch {
-	case p == "" && u.Host != "": // http://host, RFC 9110 §4.2.3
+	case p == "" && u.Host != "": // http://host means http://host/ (RFC 9110 §4.2.3)
 		return ".", true, nil
 	case u.Opaque != "" || p == "" || p[0] != '/':
 		return "", false, errTarget

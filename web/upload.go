@@ -46,7 +46,7 @@ func (x uploading) receive() error {
 		return errPutDir
 	}
 	if len(x.r.Header["Content-Encoding"]) > 0 && x.r.Header.Get("Content-Encoding") != "identity" {
-		x.set("Accept-Encoding", "identity") // RFC 9110 §12.5.3
+		x.set("Accept-Encoding", "identity") // names the only accepted coding (RFC 9110 §12.5.3)
 		return errCoded
 	}
 	part, err := x.uploadPart()
@@ -205,7 +205,7 @@ type patientReader struct {
 	x      *exchange
 	due    int  // bytes that must arrive before the deadline; if 0 or less, the next read moves the deadline
 	ended  bool // the client has sent the whole content
-	silent bool // the deadline has passed
+	silent bool // the last read has failed because its deadline had passed
 }
 
 func (p *patientReader) Read(b []byte) (int, error) {

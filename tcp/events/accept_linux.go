@@ -133,7 +133,8 @@ func (l *loop) endAccept(err error) {
 	l.s.End(err)
 }
 
-// open begins to serve an accepted connection.
+// open enters an accepted connection into the roster, the table and the epoll, and serves it for the
+// first time.
 func (l *loop) open(c *conns.Conn) {
 	g := l.s.Gate
 	l.s.Roster.Enter(c)

@@ -19,7 +19,7 @@ type Conn struct {
 	max  *flow.Limits
 	c    *conns.Conn
 	h    drive.Handle                   // the program's handle; in a loop, nil until the method handle is called
-	make func(*conns.Conn) drive.Handle // creates h
+	make func(*conns.Conn) drive.Handle // creates h, at the first call of handle
 	loopState
 }
 

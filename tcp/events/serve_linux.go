@@ -299,7 +299,7 @@ func (l *loop) linger(e *Conn) {
 // its half.
 func (l *loop) discard(e *Conn) {
 	switch n, errno := rawsock.Recv(e.c.FD, l.in, 0); {
-	case errno == unix.EAGAIN: // until the next event
+	case errno == unix.EAGAIN: // keep the connection until its next event
 	case errno != 0 || n == 0:
 		l.remove(e)
 	default:

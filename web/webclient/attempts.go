@@ -37,7 +37,7 @@ type attempts struct {
 // moved resets the count, because some data was transferred.
 func (e *attempts) moved() { *e = attempts{begun: e.begun} }
 
-// count counts a try that has failed.
+// count counts a failed try, and records the time of the first one.
 func (e *attempts) count() {
 	if e.tries++; e.tries == 1 {
 		e.since = time.Now()

@@ -331,7 +331,7 @@ func (b *putBody) begin() int64 {
 	return b.first
 }
 
-// complete reports whether everything was sent.
+// complete reports whether all data was provided, and the transport has taken all of it.
 func (b *putBody) complete() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -27,7 +27,7 @@ const (
 	maxLossPause = 3 * time.Second
 )
 
-// Bounds.
+// Bounds of a client.
 const (
 	// maxRedirects is how many redirects are followed for one request.
 	maxRedirects = 10
@@ -66,7 +66,7 @@ const (
 type Client struct {
 	base    *url.URL // the URL of the root, which ends in a slash
 	config  Config
-	life    context.Context // cancelled by Close
+	life    context.Context // the context of all requests, which Close cancels
 	end     context.CancelCauseFunc
 	any     *http.Client // uses HTTP/2 if the server supports it
 	own     *http.Client // uses only HTTP/1.1, so that each request has its own connection
@@ -285,7 +285,7 @@ type response struct {
 	stall  time.Duration
 }
 
-// Read reads from the body.
+// Read reads from the body. It fails with ErrStalled if nothing arrives within the time a.stall.
 func (a *response) Read(p []byte) (int, error) {
 	a.timer.Reset(a.stall)
 	n, err := a.Body.Read(p)

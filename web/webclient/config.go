@@ -10,7 +10,7 @@ import (
 // DefaultAbsenceTimeout is the default of [Config.AbsenceTimeout].
 const DefaultAbsenceTimeout = 20 * time.Second
 
-// The defaults of other fields.
+// The defaults for other fields of a Config that are zero.
 const (
 	defaultConns = 8
 	defaultParts = 8

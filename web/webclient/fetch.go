@@ -168,7 +168,7 @@ func (x *download) run() {
 	}
 }
 
-// notify wakes run.
+// notify wakes run after a change.
 func (x *download) notify() {
 	select {
 	case x.changed <- struct{}{}:

@@ -31,7 +31,7 @@ const (
 	maxHash = 10 * time.Minute
 )
 
-// Whether a server supports ranges.
+// The values of remoteFile.ranges: whether the server supports range requests.
 const (
 	rangesUnknown = iota // the server does not say
 	rangesYes
@@ -47,7 +47,7 @@ type remoteFile struct {
 	ctx    context.Context // ends with Close, or when the context of Open ends
 	cancel context.CancelCauseFunc
 
-	reading sync.Mutex // held while ReadAt reads
+	reading sync.Mutex // held by the one call of ReadAt that reads
 
 	mu     sync.Mutex
 	url    *url.URL  // the URL after redirects; guarded by mu
@@ -124,8 +124,8 @@ func (f *remoteFile) Hash(ctx context.Context, off, n int64, algorithms ...strin
 	}
 	conn, ok := f.c.conns.tryTake(false)
 	if !ok {
-		// Close the answer that ReadAt reads from: this request has to wait for a connection, and
-		// must not hold another one meanwhile.
+		// Close the answer that ReadAt reads from: the request for the hash has to wait for a
+		// connection, and the file must not hold another one meanwhile.
 		f.reading.Lock()
 		f.mu.Lock()
 		f.drop()

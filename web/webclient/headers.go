@@ -152,7 +152,7 @@ func (v version) continues(o version) bool {
 	case !v.same(o):
 		return false
 	case guard == "":
-		return true // there is nothing to compare
+		return true // nothing else can be compared
 	case guard == v.etag:
 		return o.etag == guard
 	}

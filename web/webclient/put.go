@@ -58,7 +58,7 @@ func (c *Client) Create(ctx context.Context, name string, o store.Create) (store
 	case o.Size >= keptFrom:
 		// If this fails, the PUT reports the reason.
 		u.kept, _ = c.takesParts(ctx, new(attempts), name)
-		u.source = rand.Text() // no other upload resumes it
+		u.source = rand.Text() // a random source, so no other upload resumes this one
 	}
 	u.reached = u.in
 	u.ctx, u.cancel = context.WithCancelCause(ctx)
@@ -77,7 +77,7 @@ type putUpload struct {
 	name   string
 	create store.Create
 	total  int64  // size of the file in bytes; -1 if unknown
-	source string // identifies the upload to the server
+	source string // the Upload-Source, by which the server recognizes the upload
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	unlink func() bool

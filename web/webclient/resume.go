@@ -100,7 +100,7 @@ func (c *Client) askKept(ctx context.Context, e *attempts, name, source string, 
 	if err != nil || there > o.Size {
 		return 0, false, fmt.Errorf("%w: the %s %q of an upload of %d bytes", ErrProtocol, uploadOffset, servertext.Cut(a.Header.Get(uploadOffset)), o.Size)
 	}
-	return min(there, o.Size-1), true, nil // Commit sends the last byte
+	return min(there, o.Size-1), true, nil // leave the last byte to Commit, even if the server has it
 }
 
 // refusedBelow checks whether an upload was refused because its directory is missing. If so, it

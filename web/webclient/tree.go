@@ -76,7 +76,7 @@ func (t tree) Space(_ context.Context, name string) (store.Space, error) {
 	return store.Space{}, lacks("space", name, "say how much room it has")
 }
 
-// A handle is a read-only file.
+// A handle is a [store.Handle] of a file that is open only for reading.
 type handle struct {
 	store.File
 	name string

@@ -13,7 +13,7 @@ import (
 // [Conn.Drop], and the connection is not reused in between. Methods that move bytes, wait, or set
 // an option may be called only between the two.
 type Conn struct {
-	sock // the system's connection
+	sock // the part of the state that depends on the system
 
 	leave func(*Conn) // returns the Conn to its roster for reuse
 	// next and prev are the neighbours in the roster's ring of live connections. The list of free

@@ -21,7 +21,7 @@ type Times struct {
 type Group struct {
 	Counts     *Counts
 	Handshakes chan struct{}   // an element for each TLS handshake that is computing; its capacity is the limit
-	Over       <-chan struct{} // closed when the connections must end
+	Over       <-chan struct{} // closed when waits for a place must end; in Serve, all connections must end then
 	Times      Times
 	Log        *slog.Logger // nil means slog.Default
 

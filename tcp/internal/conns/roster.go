@@ -136,11 +136,11 @@ func (o *Roster) Expire(now int64) {
 	}
 }
 
-// A Peer is one live connection.
+// A Peer describes a live connection.
 type Peer struct {
 	Remote, Local net.Addr
-	Since         time.Duration // time since it was accepted
-	Waits         bool          // its handler waits for another request
+	Since         time.Duration // time since the connection was accepted
+	Waits         bool          // the handler waits for another request
 }
 
 // Peers returns the live connections at this moment. It does not keep them open.

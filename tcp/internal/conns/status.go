@@ -44,7 +44,7 @@ func (c *status) begin() {
 // memory.
 func (c *status) Gen() uint32 { return uint32(c.state.Load() >> genShift) }
 
-// isClosed reports whether Close was called.
+// isClosed reports whether Close or Finish was called.
 func (c *status) isClosed() bool { return uint32(c.state.Load())&closedBit != 0 }
 
 // OnWait sets the function that is called before a call on the connection waits.

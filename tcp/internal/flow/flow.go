@@ -57,7 +57,7 @@ type Driver interface {
 // A Next says what a connection waits for.
 type Next uint8
 
-// The values of Next.
+// The values of Next. Turn and Flush return one of them.
 const (
 	Idle    Next = iota // waits for bytes, and holds none
 	Partial             // holds a part of a request, and waits for the rest

@@ -26,7 +26,7 @@ type Epoll struct {
 	step func(fd uintptr) (done bool)
 }
 
-// NewEpoll opens an epoll.
+// NewEpoll opens an epoll that Go's poller can wait for.
 func NewEpoll() (*Epoll, error) {
 	fd, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
 	if err != nil {

@@ -59,7 +59,7 @@ func (p Pipe) GiveBack(empty bool) {
 	_, _ = unix.Close(p.R), unix.Close(p.W)
 }
 
-// Read reads bytes from the pipe.
+// Read reads from the read end of the pipe, so that a Pipe is an [io.Reader].
 func (p Pipe) Read(b []byte) (int, error) {
 	n, err := unix.Read(p.R, b)
 	return max(n, 0), err
