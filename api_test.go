@@ -16,12 +16,13 @@ import (
 
 var updateAPI = flag.Bool("update", false, "rewrite api.txt")
 
-// maxExported is how many names the public packages export together: functions, types,
-// methods, variables and constants. Each is a promise, so the bound only becomes lower.
+// maxExported is how many names the public packages may export in all: functions, types, methods,
+// variables and constants. Each name is a promise, so this bound may be lowered but not raised.
 const maxExported = 650
 
-// api.txt lists what the public packages export, so that a change of the surface is a diff to
-// be read: go test . -run TestAPI -update rewrites it.
+// TestAPI compares the exported names of the public packages with the list in api.txt. So each change
+// of the API appears in a review, as a change of that file. To rewrite the file, run
+// go test . -run TestAPI -update.
 func TestAPI(t *testing.T) {
 	lines, names := exported(t, readTree(t, "."))
 	if names > maxExported {
@@ -56,9 +57,9 @@ func isPublic(pkg string) bool {
 	return !strings.Contains("/"+pkg+"/", "/internal/") && !slices.Contains([]string{"cmd", "examples", "interop", "scripts"}, top)
 }
 
-// exported returns a line for each exported name of the public packages, and for each field and
-// method of exported types. names counts them without the fields of structs and the
-// methods of interfaces.
+// exported returns a line for each exported name of the public packages, and for each exported field
+// and method of their types. names is the number of different names, not counting the fields of
+// structs and the methods of interfaces.
 func exported(t *testing.T, files map[string]string) (lines []string, names int) {
 	fset := token.NewFileSet()
 	for name, src := range files {
@@ -75,7 +76,7 @@ func exported(t *testing.T, files map[string]string) (lines []string, names int)
 		}
 	}
 	slices.Sort(lines)
-	lines = slices.Compact(lines) // a name may have a file for each system
+	lines = slices.Compact(lines) // several files, one for each system, may declare the same name
 	seen := map[string]bool{}
 	for _, line := range lines {
 		if key := nameOf(line); key != "" && !seen[key] {
@@ -86,7 +87,8 @@ func exported(t *testing.T, files map[string]string) (lines []string, names int)
 	return lines, names
 }
 
-// nameOf returns the package and the name of a line, empty for a field or a method of an interface.
+// nameOf returns the package and the name in a line of exported. It returns "" for a field of a struct
+// and for a method of an interface.
 func nameOf(line string) string {
 	pkg, rest, _ := strings.Cut(line, ": ")
 	kind, rest, _ := strings.Cut(rest, " ")
@@ -102,7 +104,7 @@ func nameOf(line string) string {
 
 func notLetter(r rune) bool { return strings.ContainsRune("([ =,", r) }
 
-// exportedBy returns the lines of one file.
+// exportedBy returns a line for each name that one file exports.
 func exportedBy(fset *token.FileSet, file *ast.File) (lines []string) {
 	text := func(n any) string {
 		var b bytes.Buffer
@@ -144,8 +146,8 @@ func exportedBy(fset *token.FileSet, file *ast.File) (lines []string) {
 	return lines
 }
 
-// exportedType returns the lines of a type: of a struct its exported fields, of an interface its
-// methods.
+// exportedType returns a line for a type, and one more for each exported field of a struct or method
+// of an interface.
 func exportedType(s *ast.TypeSpec, text func(any) string) (lines []string) {
 	head := "type " + s.Name.Name
 	if s.TypeParams != nil {
@@ -168,7 +170,7 @@ func exportedType(s *ast.TypeSpec, text func(any) string) (lines []string) {
 		of := "field " + s.Name.Name + "."
 		switch {
 		case len(f.Names) == 0:
-			lines = append(lines, of+text(f.Type)) // embedded
+			lines = append(lines, of+text(f.Type)) // an embedded type
 		case f.Names[0].IsExported():
 			for _, name := range f.Names {
 				lines = append(lines, of+name.Name+" "+text(f.Type))
@@ -178,7 +180,7 @@ func exportedType(s *ast.TypeSpec, text func(any) string) (lines []string) {
 	return lines
 }
 
-// Each kind of name has its line, and only what is exported.
+// Each kind of exported name has its line, and no other name has one.
 func TestExportedNames(t *testing.T) {
 	lines, names := exported(t, map[string]string{
 		"p/a.go": "package p\n\nimport \"io\"\n\n// D is planted.\ntype D[T any] struct {\n\tio.Reader\n\tA, B int\n\tc int\n}\n\n" +
@@ -199,7 +201,7 @@ func TestExportedNames(t *testing.T) {
 	if !slices.Equal(lines, want) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(lines, "\n"), strings.Join(want, "\n"))
 	}
-	if names != 9 { // X Y D M I F V G S
+	if names != 9 { // they are X, Y, D, M, I, F, V, G and S
 		t.Errorf("%d names, want 9", names)
 	}
 }

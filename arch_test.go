@@ -20,10 +20,10 @@ import (
 
 const module = "github.com/haul-project/haul"
 
-// levels is the architecture, from the top down. A package imports only packages from the
-// lines below its own, so packages on one line do not know each other. A package that is
-// missing here may not exist: a new one begins with a place here. ~ stands for
-// cmd/haul/internal, the program. Go itself keeps the libraries from importing that.
+// levels is the architecture, from the top down. A package may import only packages on lower lines,
+// so packages on the same line cannot import each other. Every package must be listed here, or in
+// forTests: a new package first gets its place. ~ stands for cmd/haul/internal, the folder of the
+// program. Go itself keeps the libraries from importing packages of that folder.
 var levels = [][]string{
 	// The program.
 	fields("cmd/haul"),
@@ -52,15 +52,14 @@ var levels = [][]string{
 	fields("internal/filelock internal/linequeue internal/localfs internal/penalty internal/pipeline internal/poolhooks internal/rate internal/servertext internal/sshconn internal/tempname internal/urlpath internal/webpage internal/wildcard"),
 }
 
-// forTests are the packages that only tests import. Like tests, they may import all.
-// An example imports what programs may import, and interop and scripts nothing of ours.
+// forTests are the packages that only tests may import. Like tests, they may import every package.
 var forTests = fields("~/server/servetest ~/server/handovertest ~/cli/screentest tftp/internal/tftptest store/storetest internal/golden internal/instructions internal/leak internal/pipelisten internal/race internal/repeat internal/s3test internal/sim")
 
 // pure packages do no I/O, and have no clock and no goroutines: see pureImports.
 var pure = fields("tftp/internal/protocol tftp/transfer sftp/internal/wire tcp/internal/flow internal/urlpath internal/pipeline internal/servertext internal/wildcard ~/boot ~/boot/bootmenu ~/boot/dhcp ~/boot/pxe ~/tftp/remap ~/cli/manpage")
 
-// foreign are the modules of others that each library links. Programs that import a
-// library get these and no more.
+// foreign lists, for each library, the modules of others that it may import. A program that imports
+// the library links these modules too.
 var foreign = map[string]string{
 	"internal/filelock":     "golang.org/x/sys",
 	"internal/localfs":      "golang.org/x/sys",
@@ -81,15 +80,15 @@ var foreign = map[string]string{
 	"web/webclient":         "golang.org/x/net",
 }
 
-// fields splits a list of packages and writes their paths out.
+// fields splits a list of packages, and replaces ~ in their paths.
 func fields(list string) []string {
 	return strings.Fields(strings.ReplaceAll(list, "~", program))
 }
 
-// program is the folder of what only the command uses.
+// program is the folder of the packages that only the command uses.
 const program = "cmd/haul/internal"
 
-// level returns the place of a package in levels, from the top, and false if it has none.
+// level returns the index of a package's line in levels. It returns false if the package is not there.
 func level(pkg string) (int, bool) {
 	for i, all := range levels {
 		if slices.Contains(all, pkg) {
@@ -99,8 +98,9 @@ func level(pkg string) (int, bool) {
 	return 0, false
 }
 
-// mayImport explains why code of a package, not a test, may not import another package
-// of ours, or returns "".
+// mayImport returns the reason why a package may not import another package of this module, or "" if
+// it may. Examples may import what programs may import; interop and scripts may import no package of
+// this module. The rules do not apply to tests.
 func mayImport(pkg, other string) string {
 	from, ok := level(pkg)
 	to, known := level(other)
@@ -119,20 +119,21 @@ func mayImport(pkg, other string) string {
 	return ""
 }
 
-// hasPlace reports whether a package is in the architecture.
+// hasPlace reports whether a package is listed in levels or forTests, or need not be listed.
 func hasPlace(pkg string) bool {
 	_, ok := level(pkg)
 	top, _, _ := strings.Cut(pkg, "/")
 	return ok || slices.Contains(forTests, pkg) || slices.Contains([]string{".", "examples", "interop", "scripts"}, top)
 }
 
-// pureImports are the imports of a pure package. Packages that do I/O are missing, and
-// so is net/netip: a machine speaks to one peer and need not know where it is.
+// pureImports are the packages of the standard library that a pure package may import. Packages that
+// do I/O are not listed. Neither is net/netip, because a state machine talks to one peer and need not
+// know the peer's address.
 var pureImports = strings.Fields(`bytes cmp encoding/binary errors fmt iter maps
 	math math/bits regexp regexp/syntax slices sort strconv strings time unicode unicode/utf8`)
 
-// impure are the names that a pure package may not use of those: types like time.Time
-// are welcome, the clock and the terminal are not.
+// impure lists the names in pureImports that a pure package may not use: functions that read the
+// clock or use the terminal. Types such as time.Time are allowed.
 var impure = map[string][]string{
 	"time": {"Now", "Since", "Until", "After", "AfterFunc", "Sleep", "Tick", "NewTicker", "NewTimer", "Local", "LoadLocation"},
 	"fmt":  {"Print", "Printf", "Println", "Scan", "Scanf", "Scanln"},
@@ -144,7 +145,7 @@ func TestArchitecture(t *testing.T) {
 	}
 }
 
-// Each package for programs shows how to begin, by an example that runs.
+// Each public package has an example that runs, so that users see how to begin.
 func TestExamples(t *testing.T) {
 	has := map[string]bool{}
 	for name, src := range readTree(t, ".") {
@@ -161,7 +162,8 @@ func TestExamples(t *testing.T) {
 	}
 }
 
-// readTree returns the Go files of this module, by their slash-separated path.
+// readTree returns the content of the Go files below root that belong to the module, by their
+// slash-separated paths.
 func readTree(t *testing.T, root string) map[string]string {
 	files := map[string]string{}
 	err := filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
@@ -190,13 +192,13 @@ func readTree(t *testing.T, root string) map[string]string {
 	return files
 }
 
-// check holds Go files, by path, against the rules and returns what breaks them.
+// check checks Go files, given by their paths, against the rules, and returns the violations.
 func check(files map[string]string) (problems []string) {
 	fset := token.NewFileSet()
 	report := func(at token.Pos, f string, args ...any) {
 		problems = append(problems, fset.Position(at).String()+": "+fmt.Sprintf(f, args...))
 	}
-	documented := map[string]bool{} // false: has code, no package comment yet
+	documented := map[string]bool{} // packages that have code; true if one of the files has a package comment
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		file, err := parser.ParseFile(fset, name, files[name], parser.ParseComments)
 		if err != nil {
@@ -244,8 +246,8 @@ func check(files map[string]string) (problems []string) {
 	return problems
 }
 
-// mayLink reports whether a package may import one of another module. The program and
-// tests may import all that go.mod has.
+// mayLink reports whether a package may import `other`, a package of another module. The program and
+// tests may import every module in go.mod.
 func mayLink(pkg, other string) bool {
 	first, _, _ := strings.Cut(other, "/")
 	top, _, _ := strings.Cut(pkg, "/")
@@ -253,7 +255,7 @@ func mayLink(pkg, other string) bool {
 		slices.ContainsFunc(strings.Fields(foreign[pkg]), func(module string) bool { return other == module || strings.HasPrefix(other, module+"/") })
 }
 
-// checkPure reports goroutines, channels and clocks.
+// checkPure reports the use of goroutines, channels and names in impure.
 func checkPure(file *ast.File, report func(token.Pos, string, ...any)) {
 	ast.Inspect(file, func(n ast.Node) bool {
 		switch n := n.(type) {
@@ -278,8 +280,8 @@ func checkPure(file *ast.File, report func(token.Pos, string, ...any)) {
 	})
 }
 
-// checkComments reports exported names without a comment. In a group of
-// constants, variables or types the group's comment is enough.
+// checkComments reports exported names without a comment. In a group of constants, variables or
+// types, the comment of the group is enough.
 func checkComments(file *ast.File, report func(token.Pos, string, ...any)) {
 	for _, decl := range file.Decls {
 		switch d := decl.(type) {
@@ -306,7 +308,7 @@ func checkComments(file *ast.File, report func(token.Pos, string, ...any)) {
 	}
 }
 
-// receiver names the type a method belongs to.
+// receiver returns the name of the type that a method belongs to.
 func receiver(d *ast.FuncDecl) string {
 	name := ""
 	ast.Inspect(d.Recv.List[0].Type, func(n ast.Node) bool {
@@ -318,7 +320,7 @@ func receiver(d *ast.FuncDecl) string {
 	return name
 }
 
-// Each package of the lists exists.
+// Each listed package exists, and is listed once.
 func TestLevelsExist(t *testing.T) {
 	there := map[string]bool{}
 	for name := range readTree(t, ".") {
@@ -340,7 +342,7 @@ func TestLevelsExist(t *testing.T) {
 	}
 }
 
-// Each planted fault must be found, and nothing but it.
+// check finds each planted fault, and reports nothing else.
 func TestCheckFindsPlantedFaults(t *testing.T) {
 	const transfer = "// Package transfer is planted.\npackage transfer\n\n"
 	tests := []struct{ name, file, src, want string }{

@@ -15,7 +15,7 @@ var (
 	notAnchor = regexp.MustCompile(`[^\p{L}\p{N}_ -]`)
 )
 
-// Links between the documents lead to files that exist, and to headings.
+// Each link between the documents leads to a file, and to a heading in it, that exists.
 func TestDocumentLinks(t *testing.T) {
 	var docs []string
 	for _, pattern := range []string{"*.md", "docs/*.md", "docs/*/*.md", "packaging/*.md"} {
@@ -49,7 +49,7 @@ func TestDocumentLinks(t *testing.T) {
 	}
 }
 
-// anchors returns how links name the headings of a document.
+// anchors returns the names by which links can refer to the headings of a document.
 func anchors(doc string) map[string]bool {
 	all := make(map[string]bool)
 	for _, m := range heading.FindAllStringSubmatch(codeBlock.ReplaceAllString(doc, ""), -1) {

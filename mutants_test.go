@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// Each bug of scripts/mutants.txt fits the code: its text is in its file once.
+// Each bug in scripts/mutants.txt can be planted: the line that it replaces is in its file exactly
+// once.
 func TestMutantsFit(t *testing.T) {
 	list, err := os.ReadFile("scripts/mutants.txt")
 	if err != nil {

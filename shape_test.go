@@ -14,25 +14,26 @@ import (
 	"testing"
 )
 
-// The shape of a package decides whether a newcomer can read it from top to bottom.
-// These are its bounds. A place in overShape, with a reason, may go beyond one.
+// The bounds for the shape of a package, which decides whether a newcomer can read the package from
+// top to bottom. A place that is listed in overShape, with a reason, may exceed a bound.
 const (
-	maxMethods    = 40 // of a type
-	maxFields     = 25 // of a struct
-	maxParameters = 7  // of a function
-	// maxBack is the percentage of the arrows between the files of a package that may run back up;
-	// one arrow always may.
+	maxMethods    = 40 // methods of a type
+	maxFields     = 25 // fields of a struct
+	maxParameters = 7  // parameters of a function
+	// maxBack is the percentage of the arrows between the files of a package that may lead back up:
+	// see backArrows. One such arrow is always allowed.
 	maxBack = 10
 )
 
-// A package of more lines than this has probably more than one subject. The test logs it,
-// as a question and not as a fault: a package is cut by a seam, never by a number of lines.
+// manyLines is the number of lines above which a package probably has more than one subject. The test
+// only logs such a package and does not fail, because a package should be split where its subjects
+// part, and not because of its size.
 const manyLines = 5000
 
-// overShape gives the reason for each place that goes beyond a bound and should.
+// overShape maps each place that may exceed a bound to the reason.
 var overShape = map[string]string{}
 
-// TestShape holds the packages of the product against the bounds, for Linux.
+// TestShape checks the packages of the product, as Linux builds them, against the bounds.
 func TestShape(t *testing.T) {
 	used := map[string]bool{}
 	for pkg, files := range productPackages(t) {
@@ -62,7 +63,8 @@ func TestShape(t *testing.T) {
 	}
 }
 
-// productPackages returns the files of each package of the product, as Linux builds it.
+// productPackages returns the files of each package of the product, as Linux builds it. The keys are
+// the paths of the package and of the file.
 func productPackages(t *testing.T) map[string]map[string]string {
 	all := map[string]map[string]string{}
 	for name, src := range readTree(t, ".") {
@@ -100,24 +102,24 @@ func forLinux(name, src string) bool {
 	return true
 }
 
-// An arrow leads from a file to another that declares what the first names.
+// An arrow leads from a file to another file, which declares a name that the first one uses.
 type arrow struct{ from, to string }
 
-// A shape is what can be measured of a package.
+// A shape holds the measurements of a package.
 type shape struct {
 	pkg        string
 	lines      int
-	methods    map[string]int     // by type
-	fields     map[string]int     // by struct
-	parameters map[string]int     // by function
-	arrows     map[arrow][]string // with the names used
-	back       []arrow            // in the best order of the files, those that lead upwards
+	methods    map[string]int     // number of methods of each type
+	fields     map[string]int     // number of fields of each struct
+	parameters map[string]int     // number of parameters of each function
+	arrows     map[arrow][]string // the names because of which each arrow exists
+	back       []arrow            // arrows that lead upwards in the best order of the files
 }
 
-// A problem is a bound that a place goes beyond.
+// A problem says that a place, such as a type, exceeds a bound.
 type problem struct{ place, text string }
 
-// problems lists where a shape goes beyond the bounds.
+// problems lists the places where a shape exceeds the bounds.
 func (s *shape) problems() (all []problem) {
 	over := func(what string, most int, counts map[string]int) {
 		for _, name := range slices.Sorted(maps.Keys(counts)) {
@@ -135,8 +137,8 @@ func (s *shape) problems() (all []problem) {
 	return all
 }
 
-// nothing is an importer for which each package is empty. Names of other packages are then
-// unknown, and do not matter here.
+// nothing is an importer for which each package is empty. Names of other packages are then unknown,
+// which does no harm here.
 type nothing struct{}
 
 func (nothing) Import(name string) (*types.Package, error) {
@@ -145,7 +147,7 @@ func (nothing) Import(name string) (*types.Package, error) {
 	return p, nil
 }
 
-// measure measures a package, whose files are given by their names.
+// measure measures a package. files maps the names of its files to their contents.
 func measure(pkg string, files map[string]string) (*shape, error) {
 	s := &shape{pkg: pkg, methods: map[string]int{}, fields: map[string]int{}, parameters: map[string]int{}, arrows: map[arrow][]string{}}
 	fset := token.NewFileSet()
@@ -161,7 +163,7 @@ func measure(pkg string, files map[string]string) (*shape, error) {
 	}
 	info := types.Info{Uses: map[*ast.Ident]types.Object{}}
 	config := types.Config{Importer: nothing{}, Error: func(error) {}, FakeImportC: true}
-	_, _ = config.Check(pkg, fset, parsed, &info) // with errors, since the imports are empty
+	_, _ = config.Check(pkg, fset, parsed, &info) // it returns errors, because all imports are empty
 	for id, object := range info.Uses {
 		if object.Pkg() == nil || object.Pkg().Path() != pkg {
 			continue
@@ -181,9 +183,9 @@ func measure(pkg string, files map[string]string) (*shape, error) {
 	return s, nil
 }
 
-// isDeclaration reports whether an object is declared by its package, and not within a
-// function: a function, a method, a type, a variable, a constant. Fields do not count,
-// since a method that names one has its type already.
+// isDeclaration reports whether an object is declared at the top level of its package: a function, a
+// method, a type, a variable or a constant. Fields do not count, because code that uses a field
+// depends on the type of the struct anyway.
 func isDeclaration(object types.Object) bool {
 	if v, ok := object.(*types.Var); ok && v.IsField() {
 		return false
@@ -217,8 +219,8 @@ func (s *shape) count(file *ast.File) {
 	}
 }
 
-// backArrows puts files in an order, top first, in which few arrows lead upwards, and
-// returns these. Files are moved one at a time, as long as that helps.
+// backArrows arranges files from top to bottom so that few arrows lead upwards, and returns the arrows
+// that still do. It moves one file at a time, as long as that reduces their number.
 func backArrows(arrows map[arrow][]string) (back []arrow) {
 	var order []string
 	for a := range arrows {
@@ -246,7 +248,7 @@ func backArrows(arrows map[arrow][]string) (back []arrow) {
 	for moved := true; moved; {
 		moved = false
 		for i := range order {
-			// gain is by how much the back arrows become fewer if file i moves to place j.
+			// gain is the number of arrows that no longer lead upwards if file i moves to place j.
 			best, to := 0, i
 			for gain, j := 0, i-1; j >= 0; j-- {
 				if gain += has(order[i], order[j]) - has(order[j], order[i]); gain > best {
@@ -275,7 +277,7 @@ func backArrows(arrows map[arrow][]string) (back []arrow) {
 	return back
 }
 
-// Each planted fault must be found, and nothing but it.
+// measure finds each planted fault, and reports nothing else.
 func TestShapeFindsPlantedFaults(t *testing.T) {
 	const p = "package p\n\n"
 	many := func(n int, line string) (text string) {
@@ -284,7 +286,7 @@ func TestShapeFindsPlantedFaults(t *testing.T) {
 		}
 		return text
 	}
-	// Each of n files names the next one.
+	// Each of n files uses a name of the next file.
 	down := func(n int) map[string]string {
 		files := map[string]string{}
 		for i := range n {
@@ -339,7 +341,8 @@ func TestShapeFindsPlantedFaults(t *testing.T) {
 	}
 }
 
-// Only what Linux builds is measured: the same name may be in a file for each system.
+// Only files that Linux builds are measured, because files for several systems may declare the same
+// name.
 func TestForLinux(t *testing.T) {
 	for name, want := range map[string]bool{
 		"a.go": true, "a_linux.go": true, "a_windows.go": false, "a_linux_arm64.go": false, "a_unix.go": true, "windows.go": true,

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// The version is one that Go modules and Debian packages can have, and the changelog begins with it.
+// The version has a form that Go modules and Debian packages accept, and the changelog begins with it.
 func TestVersion(t *testing.T) {
 	if !regexp.MustCompile(`^\d+\.\d+\.\d+(-(rc|beta|alpha)\.\d+)?$`).MatchString(Version()) {
 		t.Errorf("VERSION is %q, want MAJOR.MINOR.PATCH", Version())

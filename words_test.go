@@ -15,8 +15,7 @@ import (
 	"testing"
 )
 
-// badWords are habits of writing that make readers decode a sentence, and what to write
-// instead.
+// badWords lists phrases that make a sentence hard to read, and what to write instead of each.
 var badWords = []struct {
 	pattern *regexp.Regexp
 	instead string
@@ -33,10 +32,10 @@ var badWords = []struct {
 	{regexp.MustCompile(`(?:^|[.!?] )Those (?:that|who|which|with|without|of|are)\b`), "the noun instead of those"},
 }
 
-// The list of bad words has them.
+// wordsExempt matches the files that are not checked: this file contains the bad words itself.
 var wordsExempt = regexp.MustCompile(`^words_test\.go$`)
 
-// Comments, texts of the program and documents are in plain English.
+// Comments, string literals and documents contain no bad words.
 func TestWords(t *testing.T) {
 	files := readTree(t, ".")
 	maps.Copy(files, readTree(t, "bench"))
@@ -78,7 +77,7 @@ func documents(t *testing.T) (names []string) {
 	return names
 }
 
-// checkWords returns where a Go file or a document has bad words.
+// checkWords returns the places where a Go file or a document contains bad words.
 func checkWords(name, src string) (problems []string) {
 	check := func(line int, text string) {
 		for _, bad := range badWords {
@@ -113,14 +112,14 @@ func checkWords(name, src string) (problems []string) {
 	return problems
 }
 
-// A paragraph of a document has its lines joined. A heading, an item of a list and a row
-// of a table are paragraphs as well.
+// A paragraph is a paragraph of a document, with its lines joined. An item of a list and a row of a
+// table are paragraphs too.
 type paragraph struct {
 	line int
 	text string
 }
 
-// listItem begins an item of a list.
+// listItem matches the beginning of an item of a list.
 var listItem = regexp.MustCompile(`^(?:[-*]|\d+\.) +`)
 
 // paragraphs returns the paragraphs of a document, without headings and code.
@@ -144,7 +143,7 @@ func paragraphs(doc string) (all []paragraph) {
 	return all
 }
 
-// Each planted fault must be found, and nothing but it.
+// checkWords finds each planted fault, and reports nothing else.
 func TestCheckWordsFindsPlantedFaults(t *testing.T) {
 	const pkg = "package p\n\n"
 	for _, test := range []struct{ name, file, src, want string }{

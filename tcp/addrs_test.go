@@ -21,8 +21,8 @@ func wantAddrs(t *testing.T, ours net.Conn, remote, local string) {
 	}
 }
 
-// Addresses that were requested do not change after the end, even if the connection behind the
-// handle serves another client.
+// Addresses that were requested do not change after the connection has ended, even if its pooled
+// state serves another client.
 func TestAddressesOutliveClose(t *testing.T) {
 	ours, theirs := pair(t, Options{})
 	remote, local := theirs.LocalAddr().String(), theirs.RemoteAddr().String()
@@ -131,7 +131,7 @@ func TestAddressesInConnState(t *testing.T) {
 	}
 }
 
-// This is the same for a handler below TLS.
+// The addresses of a connection with TLS are available in the same way.
 func TestAddressesOfTLS(t *testing.T) {
 	server, client := testTLS()
 	type pair struct{ before, after string }

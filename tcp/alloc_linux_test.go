@@ -29,7 +29,7 @@ func TestAllocations(t *testing.T) {
 			if _, err := h.Write(b[:n]); err != nil || n < 64 {
 				return
 			}
-			if b[0] == 1 { // the client wants one answer, then the end
+			if b[0] == 1 { // the client wants one answer, and then the connection to end
 				return
 			}
 		}
@@ -45,7 +45,7 @@ func TestAllocations(t *testing.T) {
 	if n := testing.AllocsPerRun(300, func() {
 		c.connect(t)
 		c.ask(t)
-		for { // until the server ends, so that one goroutine serves all connections
+		for { // until the server closes the connection, so that one goroutine serves all connections
 			if n, err := unix.Read(c.fd, c.b[1:]); n == 0 || err != nil && !errors.Is(err, unix.EINTR) {
 				break
 			}

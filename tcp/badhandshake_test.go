@@ -30,7 +30,7 @@ func serveReporting(t *testing.T, s *Server) (at string, reported chan badHandsh
 }
 
 // Each connection whose PROXY header or TLS handshake fails is reported with the reason, while it
-// is open. No other is.
+// is open. No other connection is reported.
 func TestBadHandshakeProxy(t *testing.T) {
 	s := &Server{Proxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, MaxConnsPerSource: 1}
 	at, reported := serveReporting(t, s)

@@ -12,8 +12,8 @@ import (
 
 const listenChild = "HAUL_TCP_LISTEN_CHILD"
 
-// Listen opens a socket only once, and it stays open. One opened only to check whether the
-// address is free would accept clients meanwhile, and reset them.
+// Listen opens each socket only once, and keeps it open. If it opened a socket only to check whether
+// the address is free, that socket would accept clients meanwhile, and reset them.
 func TestListenResetsNoClient(t *testing.T) {
 	strace, trace := needStrace(t), filepath.Join(t.TempDir(), "trace")
 	cmd := exec.CommandContext(t.Context(), strace, "-f", "-qq", "-e", "trace=listen", "-e", "signal=none", "-o", trace,

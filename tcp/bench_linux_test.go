@@ -12,9 +12,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// This measures a request of 64 bytes with an answer of the same size, with one connection each
-// and over one that stays open, in this package and with a goroutine for each connection of
-// package net. The client's share, which is larger, is in both.
+// BenchmarkConnections and BenchmarkRequests measure a request of 64 bytes with an answer of the same
+// size: with a new connection for each request, and over a connection that stays open. They compare
+// this package with package net and a goroutine for each connection. Both figures include the
+// client's work, which is the larger part.
 func BenchmarkConnections(b *testing.B) {
 	benchmark(b, func(b *testing.B, c *bare) {
 		for b.Loop() {

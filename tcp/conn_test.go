@@ -34,7 +34,7 @@ func pairOf(t *testing.T, s *Server, o Options) (ours *Conn, theirs *net.TCPConn
 	return c.(*Conn), theirs
 }
 
-// A connection fulfils the contract of package net, whose own tests these are.
+// A connection behaves like a net.Conn: it passes the tests of golang.org/x/net/nettest.
 func TestIsANetConn(t *testing.T) {
 	s := &Server{}
 	l := listenFor(t, s)
@@ -293,7 +293,7 @@ func TestBuffers(t *testing.T) {
 	_ = theirs.Close()
 }
 
-// All data passed to Finish arrives, and then the end.
+// All data passed to Finish arrives, followed by the end of the stream.
 func TestFinish(t *testing.T) {
 	for _, size := range []int{0, 1, 1000, 100_000, 5 << 20} {
 		ours, theirs := pair(t, Options{})

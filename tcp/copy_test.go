@@ -286,7 +286,8 @@ func TestCopyWhileDestinationWaits(t *testing.T) {
 	})
 }
 
-// An end by this side does not count as the end of the client's data.
+// If the server ends a connection, a copy from it fails: that does not count as the end of the
+// client's data.
 func TestCopyOfCut(t *testing.T) {
 	for what, to := range map[string]func(t *testing.T) io.Writer{
 		"TCP":    func(t *testing.T) io.Writer { a, _ := netPair(t, "tcp", "127.0.0.1:0"); return a },

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// The server's end waits for the last handler, and no longer.
+// A server that ends waits for its last handler, and then returns at once.
 func TestDrainWaitsForHandlers(t *testing.T) {
 	release := make(chan struct{})
 	var over atomic.Bool
@@ -150,8 +150,8 @@ func TestDrainOfIdleConnections(t *testing.T) {
 	}
 }
 
-// Clients that were connected when the end began get an answer: none is reset in the queue. The
-// fast path accepts them.
+// Clients that were connected when the server began to end get an answer: none of them is reset in
+// the queue. The fast path accepts them.
 func TestDrainServesAll(t *testing.T) {
 	if !hasLoops {
 		t.Skip("closing a listener of package net resets who waits in its queue")
@@ -204,7 +204,7 @@ func TestDrainServesAll(t *testing.T) {
 	}
 }
 
-// A closed socket is no longer served, and when none is left the server ends.
+// A closed socket is no longer served, and the server ends when no socket is left.
 func TestCloseOfASocketWhileServing(t *testing.T) {
 	one := listenSocket(t, Options{})
 	two := listenSocket(t, Options{})
@@ -329,7 +329,7 @@ func TestFromFileRefuses(t *testing.T) {
 	}
 }
 
-// The number of idle workers is bounded, and they finally end.
+// The number of idle workers is bounded, and after a while they exit.
 func TestWorkersAreLetGo(t *testing.T) {
 	s := &Server{Options: Options{Sockets: 1}, Handle: echo}
 	at, _ := serve(t, s)
@@ -362,11 +362,11 @@ func TestWorkersAreLetGo(t *testing.T) {
 	}
 }
 
-// A socket of which another process also has a copy, such as systemd, still works when the server
-// has ended, even if it was killed.
+// If another process, such as systemd, has a copy of a socket, the socket still works after the server
+// has ended, even if the server was killed.
 func TestFromFileAgain(t *testing.T) {
 	var config net.ListenConfig
-	config.SetMultipathTCP(false) // as systemd's; the kernel has no filters for the other kind
+	config.SetMultipathTCP(false) // like the sockets of systemd; the kernel has no filters for MPTCP sockets
 	l, err := config.Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -392,7 +392,7 @@ func TestFromFileAgain(t *testing.T) {
 		if err := <-over; err != nil {
 			t.Error(err)
 		}
-		if i == 1 && hasLoops { // as if killed
+		if i == 1 && hasLoops { // leave the socket as a killed server does
 			k, err := fromFile(f, Options{})
 			if err != nil {
 				t.Fatal(err)
@@ -402,15 +402,15 @@ func TestFromFileAgain(t *testing.T) {
 	}
 }
 
-// Requests that arrive during the end are read completely: only calls that wait for requests are
-// woken.
+// Requests that arrive while the server is ending are read completely: only calls that wait for
+// requests are woken.
 func TestNudgesOnlyWaiters(t *testing.T) {
 	const clients = 100
 	for round := range 10 {
 		s := &Server{Grace: patience, Handle: func(_ context.Context, c net.Conn) {
 			h := c.(*Conn)
 			if err := h.WaitReadable(); err != nil {
-				return // it has sent nothing by then
+				return // the client has sent nothing so far
 			}
 			var b [2]byte
 			if _, err := io.ReadFull(c, b[:]); err != nil {

@@ -25,8 +25,7 @@ func partRead() (onData func(*events.Conn, []byte) int, read <-chan struct{}) {
 	}, done
 }
 
-// The end closes idle connections, lets a pending request be completed, and ends the others after
-// the Grace.
+// A server that is ending closes idle connections, and waits for the rest of a request that has begun.
 func TestEventsDrain(t *testing.T) {
 	var n ends
 	onData, read := partRead()
@@ -48,7 +47,7 @@ func TestEventsDrain(t *testing.T) {
 	select {
 	case err := <-stopped:
 		t.Fatalf("it has not waited for a request: %v", err)
-	case <-time.After(10 * time.Millisecond): // too short a time is a pass, never a failure
+	case <-time.After(10 * time.Millisecond): // if this is too short, the test passes wrongly, but never fails
 	}
 	_, _ = io.WriteString(half, "lf\n")
 	if b, err := io.ReadAll(half); string(b) != "half\n" || err != nil {
@@ -60,8 +59,8 @@ func TestEventsDrain(t *testing.T) {
 	n.want(t, 3, ErrDraining)
 }
 
-// The grace ends incomplete requests, answers that are not read, and clients that wait for a
-// place.
+// After Server.Grace the server ends the connections whose requests are incomplete, whose answers are
+// not read, or that wait for a place.
 func TestEventsGrace(t *testing.T) {
 	var n ends
 	onData, read := partRead()
@@ -95,7 +94,7 @@ func TestEventsHalt(t *testing.T) {
 		t.Error(err)
 	}
 	n.want(t, 1, ErrCut)
-	// Closing only the socket ends the server after its connections.
+	// If only the socket is closed, the server ends once its connections have ended.
 	s, so = &Server{Driver: &events.Handler{OnData: lines}}, listenSocket(t, Options{})
 	go func() { result <- s.Serve(t.Context(), so) }()
 	if got := ask(t, so.Addr().String(), "hello\n"); got != "hello\n" {

@@ -173,9 +173,9 @@ func TestEventsClientFirst(t *testing.T) {
 	}
 }
 
-// This ends a loop that is never idle. The answer of one client keeps asking to be called again,
-// and others send requests before they have their last answers. All except the first one end,
-// with complete answers.
+// A loop that is never idle can still end its other connections. The handler of one client always
+// calls Again, and other clients send requests before they have received their last answers. All
+// connections except the first one end, with complete answers.
 func TestEventsDrainBusy(t *testing.T) {
 	var spins, over atomic.Bool
 	const pipelines, line = 4, "a request\n"
@@ -319,8 +319,8 @@ func TestEventsDrainLinger(t *testing.T) {
 	n.want(t, 2, ErrDraining)
 }
 
-// For the program, a lingering connection is over: it does not time out, and is neither cut by
-// the server's end nor delays it. Its timer ends with it.
+// For the program, a lingering connection is over: it does not time out, is not counted as cut when
+// the server ends, and does not delay the server. Its timer ends with it.
 func TestEventsLingerCounts(t *testing.T) {
 	var n ends
 	first := make(chan weak.Pointer[events.Conn], 2)

@@ -36,7 +36,7 @@ func (n *ends) all() []error {
 	return append([]error(nil), n.why...)
 }
 
-// want waits until a number of connections have ended, each for the reason.
+// want waits until a number of connections have ended, all of them with the error why.
 func (n *ends) want(t *testing.T, count int, why error) {
 	t.Helper()
 	eventually(t, fmt.Sprint(count, " connections end"), func() bool { return len(n.all()) >= count })
@@ -83,8 +83,8 @@ func lines(c *events.Conn, data []byte) int {
 
 const bigPart = 64 << 10
 
-// Requests arrive in one piece, byte by byte, many at once, and without a line end before the
-// client's end.
+// Requests may arrive in one piece, byte by byte, or many at once. The last line may lack its line
+// break.
 func TestEvents(t *testing.T) {
 	var n ends
 	s := &Server{Driver: &events.Handler{OnData: lines, OnEnd: n.note}, Options: Options{Sockets: 1}}
@@ -289,7 +289,8 @@ func TestEventsBounds(t *testing.T) {
 	}
 }
 
-// The limits on connections apply by waiting and by refusing, and so do those of one source.
+// The limits on connections apply, whether further connections wait or are refused, and so do the
+// limits for each source.
 func TestEventsLimits(t *testing.T) {
 	var refused atomic.Int64
 	note := func(net.Addr, error) { refused.Add(1) }
@@ -431,7 +432,7 @@ func TestEventsProxies(t *testing.T) {
 		}
 		eventually(t, "it is reported", func() bool { return bad.Load() == int64(i+1) })
 	}
-	local := dial(t, at) // idle at the end: a panic there is not caught
+	local := dial(t, at) // it is idle when the server ends: a panic then would not be caught
 	_, _ = io.WriteString(local, "PROXY UNKNOWN\r\nhello")
 	if _, err := io.ReadFull(local, make([]byte, 1)); err != nil {
 		t.Error(err)

@@ -49,8 +49,8 @@ func TestEventsTLS(t *testing.T) {
 	}
 }
 
-// Two requests, each in its own TLS record, arrive at once, and the server's end begins during
-// the first. TLS has already read the second one: it is answered too.
+// Two requests, each in its own TLS record, arrive at once, and the server begins to end while it
+// handles the first one. TLS has already read the second request, which is answered too.
 func TestEventsTLSDrain(t *testing.T) {
 	cert, err := certs.SelfSigned("127.0.0.1")
 	if err != nil {

@@ -100,7 +100,7 @@ func TestFaultDescriptors(t *testing.T) {
 	for range 100 {
 		all = append(all, dial())
 	}
-	// The first of them is accepted, and stays open.
+	// The first of these connections is accepted, and stays open.
 	echo := func(c net.Conn) error {
 		if _, err := io.WriteString(c, "x"); err != nil {
 			return err

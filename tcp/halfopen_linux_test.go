@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestHalfOpen makes clients vanish without a packet, as after a power failure: a connection that
-// waits for one ends by the kernel's keep-alive probes, or by a timeout.
+// TestHalfOpen makes clients vanish without a packet, as after a power failure. The kernel's keep-alive
+// probes, or a timeout of the server, end the connection.
 func TestHalfOpen(t *testing.T) {
 	t.Run("keep-alive", func(t *testing.T) {
 		ours, theirs := pair(t, Options{KeepAlive: &net.KeepAliveConfig{Enable: true, Idle: time.Second, Interval: time.Second, Count: 1}})

@@ -177,7 +177,7 @@ func TestMaxConnsPerSource(t *testing.T) {
 	if !works(a) || !works(b) {
 		t.Fatal("two of one source are not served")
 	}
-	if serves(at) { // from that address, too
+	if serves(at) { // even from the same address
 		t.Error("a third is")
 	}
 	if r := <-refused; r.why != ErrSourceFull || !strings.HasPrefix(r.from.String(), "127.0.0.1:") {

@@ -80,7 +80,7 @@ func TestListenerClosesWhenFull(t *testing.T) {
 	}
 }
 
-// Drain ends with the last connection, and Accept then waits for Close.
+// Drain returns when the last connection has ended, and Accept waits until Close is called.
 func TestListenerDrain(t *testing.T) {
 	s := &Server{}
 	l := listenFor(t, s)
@@ -147,7 +147,7 @@ func TestListenerSplit(t *testing.T) {
 	}
 }
 
-// FirstBytes gets the client's first data, and after a PROXY header the data behind it.
+// FirstBytes gets the client's first data or, with a PROXY header, the first data after that header.
 func TestFirstBytes(t *testing.T) {
 	heard := make(chan string, 10)
 	s := &Server{

@@ -39,8 +39,8 @@ func TestHandshakesSlow(t *testing.T) {
 	}
 }
 
-// This is the same for a Listener, with clients that send nothing at all: more than may wait for
-// Accept.
+// Clients of a Listener that send nothing at all do not block others either, even if there are more of
+// them than connections may wait for Accept.
 func TestListenerSilent(t *testing.T) {
 	server, client := testTLS()
 	s := &Server{TLS: server, HandshakeTimeout: patience}
@@ -129,8 +129,8 @@ func TestListenerPanics(t *testing.T) {
 	eventually(t, "all have ended", func() bool { return s.Counters().Conns == 0 })
 }
 
-// A client that was connected when the end begins has a moment to begin the handshake, and the
-// whole grace to complete it.
+// A client that is connected when the server begins to end has a moment to begin the handshake, and
+// the whole Server.Grace to complete it.
 func TestHandshakeAtTheEnd(t *testing.T) {
 	server, client := testTLS()
 	for _, inside := range []bool{false, true} {

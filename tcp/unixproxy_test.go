@@ -91,7 +91,8 @@ func TestUnixPeersAreNoProxies(t *testing.T) {
 	}
 }
 
-// The limits on sources and the timeout for a header apply there, too.
+// The limits on sources, and the timeout for a header, also apply to the clients of a proxy on a
+// unix socket.
 func TestUnixProxyLimits(t *testing.T) {
 	var handled atomic.Int64
 	handle := func(ctx context.Context, c net.Conn) {

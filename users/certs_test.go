@@ -330,7 +330,7 @@ func TestKeygen(t *testing.T) {
 		})
 	}
 
-	// Its host keys and their certificates work, too.
+	// Host keys made by ssh-keygen, and their certificates, work too.
 	hostDir := filepath.Join(dir, "host")
 	if err := os.Mkdir(hostDir, 0o700); err != nil {
 		t.Fatal(err)

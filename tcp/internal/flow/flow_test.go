@@ -26,11 +26,11 @@ type simulation struct {
 	want   []byte // the answers
 	sent   []byte
 
-	parts     int // of the current answer that are still to be written
-	room      int // of the socket
+	parts     int // parts of the current answer that are still to be written
+	room      int // number of bytes that the socket accepts now
 	calls     int
-	callsLast int // after the peer's data has ended
-	largest   int // most held bytes
+	callsLast int // calls after the peer's data has ended
+	largest   int // largest number of held bytes so far
 	closeAt   int // the request that closes the connection
 	requests  int
 }

@@ -24,7 +24,8 @@ func proxyField(kind byte, value string) string {
 	return string([]byte{kind, byte(len(value) >> 8), byte(len(value))}) + value
 }
 
-// proxySummed sets the checksum of a header: the four bytes before the last behind bytes.
+// proxySummed sets the checksum of a header. The last `behind` bytes follow the four bytes of the
+// checksum.
 func proxySummed(header string, behind int) string {
 	b := []byte(header)
 	at := len(b) - behind - 4
@@ -92,7 +93,7 @@ func TestParse(t *testing.T) {
 					t.Errorf("with %q behind it: %+v, %d bytes of %d, %v; want %+v", behind, got, n, len(tt.text), err, tt.want)
 				}
 			}
-			// Each prefix of a header is recognized as one, and as no more.
+			// Each prefix of a header is recognized as the beginning of a header.
 			for i := range len(tt.text) {
 				if got, n, err := Parse([]byte(tt.text[:i])); err != ErrShort || n != 0 || got != (Header{}) {
 					t.Fatalf("%q: %+v, %d, %v; want ErrShort", tt.text[:i], got, n, err)

@@ -92,7 +92,7 @@ func TestSourcesModel(t *testing.T) {
 		model := map[netip.Addr]int{}
 		var live []netip.Addr
 		crowd := 1 + r.IntN(1<<r.IntN(12)) // number of addresses
-		coming := 50                       // percent of the steps
+		coming := 50                       // percentage of the steps in which a connection arrives
 		for step := range 20_000 {
 			if step%2000 == 0 {
 				coming = 20 + r.IntN(70)
