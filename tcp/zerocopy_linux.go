@@ -42,7 +42,8 @@ func kernelReadFrom(c *conns.Conn, r io.Reader, most int64) kernelCopy {
 // sourceOf returns the descriptor that r reads from, if r is a file of package os or a stream
 // connection of package net. For any other reader it returns nil.
 func sourceOf(r io.Reader) syscall.RawConn {
-	// The type tcpConnWithoutWriteTo hides WriteTo, like the one that IsFile explains.
+	// net.TCPConn.WriteTo may call io.Copy with the connection wrapped in the type
+	// tcpConnWithoutWriteTo, which hides WriteTo: compare sendfile.IsFile.
 	if !sendfile.IsFile(r) && !sendfile.IsStream(r) && !sendfile.IsOf(r, "net", "tcpConnWithoutWriteTo") {
 		return nil
 	}

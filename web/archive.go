@@ -141,9 +141,9 @@ func (a *archiving) release(n int) {
 	a.x.h.state.listed.give(n)
 }
 
-// directory writes the directory called name, and everything below it. as is its name in the
-// archive. The files come first, because afterwards only the entries of the subdirectories need to
-// stay in memory.
+// directory writes the directory called name, and everything below it. The string `as` is the
+// directory's name in the archive. The files come first, because afterwards only the entries of the
+// subdirectories need to stay in memory.
 func (a *archiving) directory(name, as string, dir entry, list []entry, depth int) error {
 	if depth > maxArchiveDepth {
 		return errDeepArchive

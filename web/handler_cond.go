@@ -23,7 +23,7 @@ const tagBytes = 12
 
 // validators distinguish the versions of a file (RFC 9110 §8.8).
 type validators struct {
-	exists   bool      // there is a file
+	exists   bool      // the file exists
 	etag     string    // "" if the file has no ETag
 	strong   bool      // etag and modified are strong validators: they change with any byte
 	modified time.Time // in whole seconds; zero if unknown

@@ -10,7 +10,7 @@ import (
 const DefaultMaxOpen = 8192
 
 // openings counts the requests that have files open, or are about to open them. Counting
-// connections would not do, as one HTTP/2 connection carries many requests at a time.
+// connections would not be enough, because one HTTP/2 connection carries many requests at a time.
 type openings struct {
 	mu sync.Mutex
 	n  int // number of counted requests; guarded by mu

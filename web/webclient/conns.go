@@ -17,7 +17,8 @@ func newConnLimit(n int) *connLimit {
 	return &connLimit{slots: make(chan struct{}, n), shared: make(chan struct{})}
 }
 
-// A connSlot allows one request to use a connection.
+// A connSlot allows one request to use a connection. held means that it has taken an element of
+// connLimit.slots.
 type connSlot struct {
 	of   *connLimit
 	held atomic.Bool

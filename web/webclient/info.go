@@ -58,7 +58,7 @@ func (i fileInfo) ModTime() time.Time {
 func (i fileInfo) IsDir() bool { return i.dir }
 func (i fileInfo) Sys() any    { return nil }
 
-// Version returns the same as Version of the open file.
+// Version returns the same string as the method Version of the open file.
 func (i fileInfo) Version() string { return i.version.key() }
 
 // describe returns the description of a file, from the headers of an answer that contains the whole

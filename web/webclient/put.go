@@ -218,7 +218,7 @@ func (u *putUpload) result(a *response) error {
 	return refusalError(a)
 }
 
-// check returns an error unless the upload can accept n bytes at off.
+// check returns an error if the upload cannot accept n bytes at the offset off.
 func (u *putUpload) check(off, n int64) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()

@@ -85,8 +85,8 @@ func (g *Gate) CountSource(c *conns.Conn) bool {
 }
 
 // Check applies Allow and Deny to the client's address. If the connection has a PROXY header,
-// client is the address in it, and Check also applies the limit for each source. Otherwise client
-// is invalid.
+// `client` is the address in that header, and Check also applies the limit for each source. Without
+// a PROXY header, `client` is invalid.
 func (g *Gate) Check(c *conns.Conn, client netip.Addr) error {
 	if len(g.Allow)+len(g.Deny) > 0 && !g.allows(cmp.Or(client, c.PeerIP())) {
 		return ErrDenied
@@ -124,7 +124,7 @@ func (g *Gate) Left(source netip.Addr) {
 }
 
 // takePlace takes a place for a connection. If no place is free, it returns false if Refuse is set,
-// and otherwise waits for a place until the connections must end.
+// and otherwise waits until a place becomes free or Over is closed.
 func (g *Gate) takePlace() bool {
 	if g.Places == nil {
 		return true
