@@ -36,7 +36,7 @@ func init() {
 		if err != nil {
 			return err
 		}
-		cfg.Reload = true
+		cfg.File = file
 		return run(ctx, cfg, out)
 	}
 }

@@ -81,11 +81,10 @@ type Sources struct {
 // configuration. The flags have been parsed already. The error joins all mistakes, each a
 // [failure.Usage], including those of [settings.Config.Check].
 func (s *Settings) Resolve(from Sources) (settings.Config, error) {
-	s.file = from.File
+	s.file, s.config.File = from.File, from.File
 	s.fromFlags(from)
 	wrong := append(s.fromVariables(from.Lookup), s.unknownVariables(from.Environ)...)
 	if from.File != "" {
-		s.config.Reload = true
 		some, err := s.fromFile(from.File, from.Read)
 		if wrong = append(wrong, some...); err != nil {
 			return s.config, join(append(wrong, mistake{err: err}))

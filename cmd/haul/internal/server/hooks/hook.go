@@ -19,6 +19,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -46,6 +47,9 @@ const (
 	maxKey   = 4 << 10 // the maximum length of a key, in bytes
 	minLimit = 1 * time.Second
 )
+
+// programDir is the working directory of programs.
+const programDir = "/"
 
 // Supported reports whether hooks work on this system.
 const Supported = runtime.GOOS != "windows"
@@ -253,6 +257,23 @@ func (h *Hook) Target() string {
 		return "url"
 	}
 	return u.Scheme + "://" + u.Host
+}
+
+// Files returns the program, and the files and directories among its arguments, also those in an
+// argument such as --rules=FILE. It returns nil for a hook that posts.
+func (h *Hook) Files() (paths []string) {
+	for i, word := range h.Run {
+		_, value, _ := strings.Cut(word, "=")
+		for _, path := range []string{word, value} {
+			if !filepath.IsAbs(path) {
+				path = filepath.Join(programDir, path)
+			}
+			if _, err := os.Lstat(path); i == 0 && path == word || err == nil && path != programDir {
+				paths = append(paths, path)
+			}
+		}
+	}
+	return paths
 }
 
 // Summary returns a sentence that says which events trigger the hook, and what the hook does.

@@ -146,7 +146,7 @@ func (r *runner) runProgram(h *Hook, o order) error {
 		return fmt.Errorf("it was not begun, since %d programs before it were killed and have not ended; look for processes in state D, and for the disk or the file server that they wait for", n)
 	}
 	cmd := exec.Command(h.Run[0], h.Run[1:]...)
-	cmd.Dir, cmd.SysProcAttr = "/", programAttr()
+	cmd.Dir, cmd.SysProcAttr = programDir, programAttr()
 	cmd.Env = slices.Concat(r.Env, o.Variables.Environ())
 	stdin, event, err := os.Pipe()
 	if err != nil {

@@ -4,7 +4,6 @@ package notify
 
 import (
 	"log/slog"
-	"os"
 	"path/filepath"
 	"time"
 
@@ -68,10 +67,8 @@ func (s *Settings) Secrets() (all []userroots.Secret) {
 		all = append(all, userroots.Secret{Flag: "audit", What: "the audit log", Path: s.Audit})
 	}
 	for _, h := range s.Hooks {
-		for i, path := range h.Run {
-			if info, err := os.Stat(path); i == 0 || err == nil && info.Mode().IsRegular() {
-				all = append(all, userroots.Secret{Flag: "hook", What: "a program of a hook, or a file that it is given", Path: path})
-			}
+		for _, path := range h.Files() {
+			all = append(all, userroots.Secret{Flag: "hook", What: "a program of a hook, or an argument of it", Path: path})
 		}
 		if h.Key != "" {
 			all = append(all, userroots.Secret{Flag: "hook", What: "the key of a hook", Path: h.Key})

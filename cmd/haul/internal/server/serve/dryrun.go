@@ -16,8 +16,8 @@ func DryRun(cfg settings.Config, out io.Writer) error {
 	if err := cfg.Check(); err != nil {
 		return err
 	}
-	cfg.Trace, cfg.Cache = trace.Setup{}, source.Caching{}
 	s := newServer(cfg, out)
+	s.cfg.Trace, s.cfg.Cache = trace.Setup{}, source.Caching{}
 	s.env.Log, s.env.Out = slog.New(slog.DiscardHandler), io.Discard
 	err := s.open()
 	defer s.close()

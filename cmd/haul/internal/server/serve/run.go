@@ -71,7 +71,8 @@ type protocol interface {
 type server struct {
 	cfg      settings.Config
 	env      service.Env
-	user     *privilege.User // the user that the process becomes; nil means no change
+	user     *privilege.User    // the user that the process becomes; nil means no change
+	secrets  []userroots.Secret // files that only the settings name, and that clients may not access
 	services []protocol
 	// boot is the boot service, which is also in services; nil if the server does not answer boot
 	// clients.
@@ -87,7 +88,7 @@ func newServer(cfg settings.Config, out io.Writer) *server {
 		level = slog.LevelWarn
 	}
 	json := cfg.LogFormat == "json"
-	return &server{cfg: cfg, env: service.Env{Out: out, JSON: json, Log: console.NewLogger(out, json, level)}}
+	return &server{cfg: cfg, secrets: cfg.Secrets(), env: service.Env{Out: out, JSON: json, Log: console.NewLogger(out, json, level)}}
 }
 
 // Run serves until ctx ends. It writes its addresses and the log to out. If the cause of ctx has a
@@ -101,7 +102,7 @@ func Run(ctx context.Context, cfg settings.Config, out io.Writer) error {
 
 func (s *server) run(ctx context.Context) error {
 	// Collect requests from now on; they are handled once the server serves.
-	requests := handover.NewRequests(s.cfg.Reload)
+	requests := handover.NewRequests(s.cfg.Reloads())
 	defer requests.Close()
 	before, err := handover.FindPredecessor()
 	if err != nil {
@@ -147,7 +148,7 @@ func (s *server) start(ctx context.Context, requests *handover.Requests) error {
 		return failure.Listen.Wrap(err)
 	}
 	defer passed.Close()
-	restart := &handover.Restarter{Requests: requests, Predecessor: before, Reload: cfg.Reload, Log: env.Log}
+	restart := &handover.Restarter{Requests: requests, Predecessor: before, Reload: cfg.Reloads(), Log: env.Log}
 	if spawner == nil && cfg.Restarts() {
 		if spawner, err = startSpawner(cfg, environ); err != nil {
 			return err
@@ -208,7 +209,7 @@ func (s *server) open() (err error) {
 	if err := cfg.Notify.CheckFiles(); err != nil {
 		return err
 	}
-	return s.keepSecrets(slices.Concat(sourceSecrets(cfg, &env.Sources), s.admin.Secrets(), cfg.Notify.Secrets()))
+	return s.keepSecrets(slices.Concat(s.secrets, sourceSecrets(&env.Sources), s.admin.Secrets(), cfg.Notify.Secrets()))
 }
 
 // openServices opens everything that the protocols need except their sockets. The boot service is

@@ -8,14 +8,10 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/system/privilege"
 )
 
-// sourceSecrets returns the files for upstreams that no client may access: keys and passwords, and
-// the cache.
-func sourceSecrets(cfg *settings.Config, sources *source.Set) (all []userroots.Secret) {
+// sourceSecrets returns the files for upstreams that no client may access: keys and passwords.
+func sourceSecrets(sources *source.Set) (all []userroots.Secret) {
 	for _, path := range sources.Needs().Secrets {
 		all = append(all, userroots.Secret{Flag: failure.Dirs, What: "a key or a password for a source", Path: path})
-	}
-	if cfg.Cache.Dir != "" {
-		all = append(all, userroots.Secret{Flag: "cache", What: "the cache", Path: cfg.Cache.Dir})
 	}
 	return all
 }

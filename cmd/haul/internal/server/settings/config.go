@@ -68,10 +68,10 @@ type Config struct {
 	// Restartable allows restarts without downtime, by SIGUSR2.
 	Restartable bool
 
-	// Reload makes SIGHUP restart this server, so that it reads its configuration file again. Set
-	// it if the settings come from a file. Without it, SIGHUP stops the server. It implies
-	// Restartable.
-	Reload bool
+	// File is the configuration file; "" means that the settings come from no file. With a file,
+	// SIGHUP restarts this server, so that it reads the file again, and File implies Restartable.
+	// Without a file, SIGHUP stops the server.
+	File string
 
 	// Metrics is the address at which Prometheus reads metrics; "" means that there are no metrics.
 	Metrics string
@@ -286,8 +286,11 @@ func (cfg *Config) ServesAnybody() bool {
 // ServesBootHTTP reports whether HTTP serves files to boot clients, which cannot log in.
 func (cfg *Config) ServesBootHTTP() bool { return AnyAddr(cfg.HTTP.Listen) && cfg.HTTP.Users == "" }
 
+// Reloads reports whether SIGHUP restarts the server.
+func (cfg *Config) Reloads() bool { return cfg.File != "" }
+
 // Restarts reports whether a successor can take over.
-func (cfg *Config) Restarts() bool { return cfg.Restartable || cfg.Reload }
+func (cfg *Config) Restarts() bool { return cfg.Restartable || cfg.Reloads() }
 
 // Directories returns all directories and URLs that files are served from or uploaded to.
 func (cfg *Config) Directories() []string {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/haul-project/haul/cmd/haul/internal/cli/failure"
+	"github.com/haul-project/haul/cmd/haul/internal/server/userroots"
 )
 
 // These texts describe the default places of the users file and the host keys, for help texts.
@@ -56,6 +57,24 @@ func ownDir(systemd, root, xdg, below string) (string, error) {
 		return "", errors.New("there is no home directory ($HOME is not set)")
 	}
 	return filepath.Join(home, below, "haul"), nil
+}
+
+// Secrets returns the files that clients may not access, and that belong to no single service.
+// Clients who could replace such a file would control the server after its next reload.
+func (cfg *Config) Secrets() (all []userroots.Secret) {
+	for _, s := range []userroots.Secret{
+		{Flag: "config", What: "the configuration", Path: cfg.File},
+		{Flag: "cache", What: "the cache", Path: cfg.Cache.Dir},
+		{Flag: "map", What: "the rules that rewrite names", Path: cfg.Files.Map},
+		{Flag: "pcap", What: "the file of recorded packets", Path: cfg.Trace.Pcap},
+		{Flag: "cert", What: "the certificate", Path: cfg.HTTP.Cert},
+		{Flag: "status-cert", What: "the certificate of the status page", Path: cfg.Status.Cert},
+	} {
+		if s.Path != "" {
+			all = append(all, s)
+		}
+	}
+	return all
 }
 
 // UsersFile returns the path of the users file, or "" if no users file is configured.

@@ -15,7 +15,7 @@ type Needs struct {
 	Read    []string // existing directories and files to read
 	Sockets []string // existing unix sockets to connect to
 	Ports   []uint16 // TCP ports of other machines to connect to
-	Secrets []string // files with keys and passwords; each is in Read or below an entry of Read
+	Secrets []string // files with keys and passwords; some may not exist
 }
 
 // Add adds the needs of another source.
@@ -44,7 +44,7 @@ func needsOf(login openssh.Needs) (n Needs) {
 	}
 	for _, name := range login.Files {
 		n.Read = append(n.Read, readable(name)...)
-		n.Secrets = append(n.Secrets, existing(name)...)
+		n.Secrets = append(n.Secrets, name) // even if it is missing: a client could create it
 	}
 	for _, name := range login.Sockets {
 		n.Sockets = append(n.Sockets, existing(name)...)

@@ -32,7 +32,7 @@ func load(t *testing.T, dir, text string) (settings.Config, error) {
 		t.Fatal(err)
 	}
 	cfg, err := resolve(config.New(), name)
-	cfg.Reload = false // which follows from the file
+	cfg.File = ""
 	return cfg, err
 }
 
