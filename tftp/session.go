@@ -19,7 +19,7 @@ import (
 type session struct {
 	shard    *shard
 	side     side
-	machine  machine // the Sender or Receiver in side
+	machine  machine // the Sender or Receiver in `side`
 	peer     netip.AddrPort
 	local    netip.Addr // the address to which the request was sent; we answer from it
 	request  Request

@@ -47,9 +47,10 @@ func nameOf(u *url.URL) (name string, dir bool, err error) {
 	return "", false, errDoubleSlash
 }
 
-// loaderName returns the name that shim means when it requests DIR//grubx64.efi, the loader beside
-// itself. At least its releases up to 16.1 write two slashes, and shim follows no redirects. Only
-// .efi files have this second path, so a proxy's rules hold for all other files.
+// loaderName returns the name that shim means when it requests DIR//grubx64.efi: a file in shim's own
+// directory. Releases of shim up to at least 16.1 write two slashes there, and shim follows no
+// redirects. Only .efi files can be requested by a path with two slashes, so a proxy's rules for
+// paths hold for all other files.
 func loaderName(p string) (name string, ok bool) {
 	dir, file, ok := strings.Cut(p, "//")
 	if !ok || !strings.HasPrefix(p, "/") || strings.Contains(file, "/") || !strings.EqualFold(path.Ext(file), ".efi") {

@@ -70,8 +70,9 @@ func openRegular(ctx context.Context, c *Client, name string) (*File, error) {
 }
 
 // checkpoint records that the first `whole` bytes are complete. If file is not nil, checkpoint
-// first has the server write that file to its disk. If the record belongs to another upload by now,
-// checkpoint leaves it alone, and this upload continues without a record. The caller holds mu.
+// first has the server write that file to its disk. If the record is gone or invalid, or belongs to
+// another upload by now, checkpoint does not change it, and returns store.ErrBusy, as all later
+// calls do. The caller holds mu.
 func (u *uploadRecord) checkpoint(ctx context.Context, whole int64, file *mux.File) error {
 	if u.lost {
 		return store.ErrBusy

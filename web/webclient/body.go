@@ -32,7 +32,7 @@ type putBody struct {
 	at    int64 // offset of the next byte to send
 
 	chunk     []byte      // the data of the current call of write that is not sent yet
-	src       io.ReaderAt // the source that the method begins has set; it provides the bytes from srcStart to srcEnd
+	src       io.ReaderAt // provides the bytes from srcStart to srcEnd; set by begins
 	srcStart  int64
 	srcEnd    int64
 	reading   int  // how many reads of src by the transport are under way
@@ -227,8 +227,9 @@ func (b *putBody) begins(src io.ReaderAt, start, end int64) {
 	b.moved.Broadcast()
 }
 
-// fill waits until the bytes of the source that the method begins has set are sent, except for a
-// last byte that is held back. It returns how many were sent.
+// fill waits until the transport has read all bytes that the call of [putBody.begins] announced, or
+// until the body has failed. If they include the last byte of the file, fill holds that byte back,
+// and does not wait for it. It returns the number of bytes read, including a byte that is held back.
 func (b *putBody) fill() (n int64, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

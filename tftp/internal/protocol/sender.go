@@ -34,7 +34,7 @@ type Sender struct {
 	// suspect is how many blocks of a burst arrived, if a trial must show whether the path holds
 	// more than that; 0 otherwise.
 	suspect  int64
-	measured bool      // a full window has been measured
+	measured bool      // a round trip of DATA was measured; that of a request or an OACK does not count
 	moved    time.Time // when the peer last acknowledged something new
 	echo     int64     // block acknowledged after a timeout; a second ACK of it may be an echo: see echoSpan
 	hasty    bool      // the timeout before the ACK of block `echo` is known to have been needless

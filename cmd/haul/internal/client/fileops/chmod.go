@@ -39,8 +39,10 @@ func Chmod(ctx context.Context, s *remote.Servers, at []remote.Location, cfg Chm
 		p.failed(errs...)
 		for _, e := range list {
 			inside := p.Recursive && e.IsDir()
+			// -R does not enter a symbolic link that was typed without a final slash. That is not a
+			// failure: err is nil then.
 			if named, err := c.Lstat(ctx, e.path); inside && (err != nil || named.Mode().Type() == fs.ModeSymlink && !l.IsDirName()) {
-				p.failed(failure.Remote.Wrap(err)) // -R does not enter a symbolic link typed without a final slash
+				p.failed(failure.Remote.Wrap(err))
 				inside = false
 			}
 			p.change(ctx, c, e, inside, 0)

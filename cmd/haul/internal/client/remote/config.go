@@ -32,7 +32,7 @@ type Config struct {
 	// program.
 	Account *user.User
 
-	// Patience sets how long servers may take. Zero fields mean the defaults.
+	// Patience sets how long servers may take. A field that is zero means its default.
 	Patience Patience
 
 	// Again, if set, is called each time before a request is sent again because the server was busy

@@ -103,8 +103,8 @@ func call(addrs func() []netip.AddrPort) []netip.AddrPort {
 // SandboxPaths adds the directories of the offered files.
 func (s *Service) SandboxPaths(c *privilege.Confinement) { s.files.SandboxPaths(c) }
 
-// StartBackground starts a goroutine that searches the served files for boot files, again and
-// again.
+// StartBackground starts a goroutine that searches the served files for boot files again and again,
+// and reports machines that have stopped sending requests.
 func (s *Service) StartBackground(ctx context.Context) { go s.boot.FindLoaders(ctx) }
 
 // Serve answers until ctx ends.

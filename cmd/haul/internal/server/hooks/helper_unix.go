@@ -129,7 +129,7 @@ func (h *helper) next(limit time.Duration) (lines [maxRunning]net.Conn, number i
 // already. The supervisor then starts another helper process.
 func (h *helper) kill(number int) {
 	_ = h.line.SetWriteDeadline(time.Now().Add(killTime))
-	_, _ = fmt.Fprintln(h.line, number) // this fails only if the supervisor has exited; then the helper exits too
+	_, _ = fmt.Fprintln(h.line, number) // this fails only if the supervisor has exited or hangs
 }
 
 // close makes the supervisor exit. Then the helper process exits too, once the running hooks have

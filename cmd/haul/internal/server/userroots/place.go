@@ -122,7 +122,8 @@ func absoluteRoots(dir *users.Directory) (roots []string) {
 	return roots
 }
 
-// places returns the places of those users' roots that are not in DIR, without duplicates.
+// places returns the places of the roots outside DIR, without duplicates. The roots are those of the
+// users in dir who are not disabled.
 func (r *Roots) places(dir *users.Directory) (places []place) {
 	seen := map[place]bool{}
 	for _, root := range absoluteRoots(dir) {

@@ -8,8 +8,9 @@ import (
 	"strings"
 )
 
-// Dnsmasq converts the TFTP settings in a configuration file of dnsmasq. The file's name is for
-// comments and errors, which are [failure.Usage].
+// Dnsmasq converts the TFTP settings in text, the content of a configuration file of dnsmasq, to a
+// configuration file of haul. The comments in the new file, and the errors, name the old file as
+// `file`. The errors are usage errors: [failure.Usage].
 func Dnsmasq(file, text string) (string, error) {
 	d := dnsmasq{draft: draft{file: file}, account: "nobody"} // dnsmasq's default
 	line := 0

@@ -9,8 +9,9 @@ import (
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
-// TFTPD converts /etc/default/tftpd-hpa, the file of variables with which Debian starts tftpd-hpa.
-// The file's name is for comments and errors, which are [failure.Usage].
+// TFTPD converts text, the content of Debian's /etc/default/tftpd-hpa, to a configuration file of
+// haul. The comments in the new file, and the errors, name the old file as `file`. The errors are
+// usage errors: [failure.Usage].
 func TFTPD(file, text string) (string, error) {
 	t := tftpd{draft: draft{file: file}}
 	found := t.readShell(text)
