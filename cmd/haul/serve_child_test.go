@@ -315,17 +315,24 @@ func init() {
 	if path == "" || os.Getenv(asHaul) == "" {
 		return
 	}
+	onSignal(syscall.SIGUSR1, func() {
+		_, reading := os.ReadFile(path)
+		// Package exec would open /dev/null first.
+		process, running := os.StartProcess("/bin/sh", []string{"sh", "-c", ":"}, &os.ProcAttr{})
+		if running == nil {
+			_, running = process.Wait()
+		}
+		fmt.Fprintf(os.Stderr, "peek: reading: %s; running: %s.\n", errText(reading), errText(running))
+	})
+}
+
+// onSignal calls f at each signal s.
+func onSignal(s os.Signal, f func()) {
 	asked := make(chan os.Signal, 1)
-	signal.Notify(asked, syscall.SIGUSR1)
+	signal.Notify(asked, s)
 	go func() {
 		for range asked {
-			_, reading := os.ReadFile(path)
-			// Package exec would open /dev/null first.
-			process, running := os.StartProcess("/bin/sh", []string{"sh", "-c", ":"}, &os.ProcAttr{})
-			if running == nil {
-				_, running = process.Wait()
-			}
-			fmt.Fprintf(os.Stderr, "peek: reading: %s; running: %s.\n", errText(reading), errText(running))
+			f()
 		}
 	}()
 }

@@ -209,7 +209,7 @@ func (s *server) open() (err error) {
 	if err := cfg.Notify.CheckFiles(); err != nil {
 		return err
 	}
-	return s.keepSecrets(slices.Concat(s.secrets, sourceSecrets(&env.Sources), s.admin.Secrets(), cfg.Notify.Secrets()))
+	return s.keepSecrets(slices.Concat(sourceSecrets(&env.Sources), s.admin.Secrets(), cfg.Notify.Secrets()))
 }
 
 // openServices opens everything that the protocols need except their sockets. The boot service is
@@ -264,6 +264,7 @@ func (s *server) keepSecrets(all []userroots.Secret) error {
 	for _, p := range s.services {
 		all = append(all, p.Secrets()...)
 	}
+	all = append(all, s.secrets...)
 	for _, p := range s.services {
 		if err := p.KeepSecret(all); err != nil {
 			return err
