@@ -56,8 +56,8 @@ var restricted = landlock.MustConfig(
 // the first ABI (Linux 5.13 to 5.18) counts as not available, because it forbids moving a file to
 // another directory.
 //
-// Confine does not cover Multipath TCP (a limit of the kernel, as of ABI 7), nor calls that only
-// access names and attributes, such as stat and chmod.
+// Confine covers neither Multipath TCP nor TCP Fast Open (limits of the kernel, as of ABI 7), nor
+// calls that only access names and attributes, such as stat and chmod.
 func Confine(c Confinement) (what string, err error) {
 	abi, err := ll.LandlockGetABIVersion()
 	switch {
