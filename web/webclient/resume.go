@@ -48,7 +48,8 @@ func uploadSource(o store.Create) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// takesParts reports whether the server accepts uploads in parts.
+// takesParts reports whether the server accepts uploads in parts. It keeps the answer, unless the
+// server was only busy or had a fault.
 func (c *Client) takesParts(ctx context.Context, e *attempts, name string) (bool, error) {
 	c.mu.Lock()
 	parts := c.parts
@@ -61,9 +62,13 @@ func (c *Client) takesParts(ctx context.Context, e *attempts, name string) (bool
 		return false, err
 	}
 	a.close()
-	parts = -1
-	if a.StatusCode/100 == 2 && a.Header.Get(acceptUploadRange) == "bytes" {
+	switch {
+	case a.StatusCode/100 == 2 && a.Header.Get(acceptUploadRange) == "bytes":
 		parts = 1
+	case hasNoTime(a.StatusCode), a.StatusCode == http.StatusInternalServerError:
+		return false, nil
+	default:
+		parts = -1
 	}
 	c.mu.Lock()
 	c.parts = parts

@@ -269,8 +269,14 @@ func startRestartableParts(t *testing.T, p *partsLab, gone time.Duration) *resta
 // put uploads content by one FillFrom, without keeping it for another run.
 func (m *restartableServer) put(content []byte, o store.Create) error {
 	m.t.Helper()
+	return m.putBy(m.client(Config{}), content, o)
+}
+
+// putBy does the same as put, by the given client.
+func (m *restartableServer) putBy(c *Client, content []byte, o store.Create) error {
+	m.t.Helper()
 	o.Size = int64(len(content))
-	u, err := m.client(Config{}).Create(m.t.Context(), "f", o)
+	u, err := c.Create(m.t.Context(), "f", o)
 	if err != nil {
 		return err
 	}
@@ -522,6 +528,43 @@ func TestPutForgets(t *testing.T) {
 			t.Errorf("%d other bytes have come", len(got))
 		}
 	})
+}
+
+// A server that was busy when it was asked whether it accepts parts is asked again for the next
+// upload, and a server that does not accept them is not.
+func TestPutAsksAgain(t *testing.T) {
+	content := randomContent(keptFrom)
+	for status, want := range map[int]bool{http.StatusServiceUnavailable: true, http.StatusTooManyRequests: true, http.StatusInternalServerError: true, http.StatusMethodNotAllowed: false} {
+		synctest.Test(t, func(t *testing.T) {
+			m := startRestartable(t, nil)
+			uploads, parts := 0, 0
+			m.setHook(func(w http.ResponseWriter, r *http.Request, _ int) bool {
+				switch {
+				case r.Method == http.MethodOptions && uploads == 0:
+					w.WriteHeader(status)
+				case r.Method == http.MethodOptions:
+					w.Header().Set(acceptUploadRange, "bytes")
+					w.WriteHeader(http.StatusNoContent)
+				case r.Header.Get("Content-Range") != "":
+					parts++
+					w.WriteHeader(http.StatusLocked) // the upload is then sent as a whole
+				default:
+					uploads++
+					return false
+				}
+				return true
+			})
+			c := m.client(Config{})
+			for range 2 {
+				if err := m.putBy(c, content, store.Create{}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if got := parts > 0; got != want {
+				t.Errorf("after an answer of %d to the question, %d parts of the next upload were sent", status, parts)
+			}
+		})
+	}
 }
 
 // If a server claims to have more of an upload than was sent, that is an error.
