@@ -24,7 +24,8 @@ func FuzzNames(f *testing.F) {
 	} {
 		f.Add(name)
 	}
-	outer, inner := linkedDir(f)
+	outer := memoryDir(f)
+	inner := fillLinked(f, outer)
 	d := dirAt(f, inner)
 	outside := outsideListing(f, outer)
 	f.Fuzz(func(t *testing.T, name string) {

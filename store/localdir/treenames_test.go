@@ -50,9 +50,9 @@ func FuzzTreeNames(f *testing.F) {
 	})
 }
 
-// memoryDir returns a new directory in memory, if the system has one. On a disk, it would take
-// seconds to remove what the fuzzer leaves behind.
-func memoryDir(t *testing.T) string {
+// memoryDir returns a new directory in memory, if the system has one. On a disk, each upload would
+// wait for the disk, and it would take seconds to remove what the fuzzer leaves behind.
+func memoryDir(t testing.TB) string {
 	dir, err := os.MkdirTemp("/dev/shm", "haul") //nolint:usetesting // not where all others are
 	if err != nil {
 		return t.TempDir()
