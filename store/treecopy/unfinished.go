@@ -20,8 +20,9 @@ import (
 // The directory has a temporary name until the checkpoint is in it. So, whenever the process is
 // killed, the directory never has its final name without the checkpoint.
 
-// checkpointPerm lets only the owner read the checkpoint, so that other users do not take it for
-// their own. Clients of package sftp remove old files that have such names and these permissions.
+// checkpointPerm is the permissions of a checkpoint. Package sftpclient removes a file with such a
+// name after a week, but only if it has exactly these permissions. So the checkpoint of a copy that
+// is never resumed is removed, too.
 const checkpointPerm = 0o600
 
 // checkpointName returns the name of the checkpoint for a source. If `target` is not empty, it

@@ -309,8 +309,8 @@ func (p *Pool) Close() error {
 type PoolStats struct {
 	Answered int64 // transfers that a server has answered
 	Bytes    int64 // bytes of file content moved, without repeats
-	// Idle is how long each loop has waited for packets, except while only dallying downloads were
-	// left.
+	// Idle is how long each loop has waited for packets, except while only downloads were left that
+	// are done and dally (RFC 1350 §6).
 	Idle []time.Duration
 }
 

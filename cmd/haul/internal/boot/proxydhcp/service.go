@@ -258,7 +258,7 @@ func (b *Service) FindLoaders(ctx context.Context) {
 }
 
 // offer searches for boot files and offers them, together with those in the settings. It returns
-// all of them. If searches fail repeatedly for the same reason, it logs the error only once.
+// all of them, or nil if they cannot be offered. If searches fail repeatedly for the same reason, it logs the error only once.
 func (b *Service) offer(ctx context.Context) map[pxe.Arch]string {
 	var err error
 	b.found, err = findLoaders(ctx, b.clients.Files, b.found)

@@ -1,6 +1,5 @@
-// Package serve is the server behind "haul serve": TFTP, SFTP and HTTP over the same
-// directories, with one log, metrics, restarts without downtime, and as few rights as
-// they need.
+// Package serve is the server behind "haul serve": TFTP, SFTP, HTTP and network boot over the same
+// directories, with one log, metrics, restarts without downtime, and as few rights as they need.
 //
 // [Run] builds the server from a [settings.Config], step by step. Each protocol is a service, in
 // the packages tftpd, sftpd, httpd and bootd. Nothing here reads a command line.

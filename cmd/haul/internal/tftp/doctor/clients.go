@@ -214,7 +214,8 @@ func actGRUB(v *visit, d *download) {
 	d.run(v)
 }
 
-// actUEFI requests the size, sends ERROR 8, and fetches the file from the next port.
+// actUEFI requests the file only to learn its size, and ends that transfer with ERROR 8. Then it
+// fetches the file through a new socket, whose local port is the next higher one if that is free.
 func actUEFI(v *visit, d *download) {
 	if v.env.empty {
 		v.skip("the file is empty, so a server may leave out its size")
