@@ -270,6 +270,28 @@ func TestRename(t *testing.T) {
 	}
 }
 
+// A source that another client replaces after it was copied to its new name is not removed.
+func TestRenameReplacedSource(t *testing.T) {
+	f := newFake(t)
+	f.Put("from", "content")
+	described := 0
+	f.SetHook(func(_ http.ResponseWriter, r *http.Request) bool {
+		if r.Method == http.MethodHead && strings.HasSuffix(r.URL.Path, "/from") {
+			if described++; described == 2 {
+				f.Put("from", "newer")
+			}
+		}
+		return false
+	})
+	s := f.store()
+	if err := s.Rename(t.Context(), "from", "to", true); !errors.Is(err, store.ErrChanged) {
+		t.Errorf("got %v", err)
+	}
+	if got, _ := f.Content("from"); got != "newer" {
+		t.Errorf("the source has %q", got)
+	}
+}
+
 // Renaming a file to its own name sends nothing that could remove the file, even if the file is
 // missing for a moment because another client replaces it.
 func TestRenameToOwnName(t *testing.T) {

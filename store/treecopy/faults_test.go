@@ -23,6 +23,7 @@ type faulty struct {
 	store.Tree
 	can        store.Capabilities
 	open, list map[string]error // errors from opening files and listing directories, by name
+	lstat      map[string]error // errors from describing entries, by name
 	size       map[string]int64 // reported by listings and Stat, by the last element of the name
 	upload     func(store.Upload) store.Upload
 }
@@ -61,6 +62,13 @@ func (f *faulty) Stat(ctx context.Context, name string) (fs.FileInfo, error) {
 		return nil, err
 	}
 	return f.resize(fi), nil
+}
+
+func (f *faulty) Lstat(ctx context.Context, name string) (fs.FileInfo, error) {
+	if err := f.lstat[name]; err != nil {
+		return nil, err
+	}
+	return f.Tree.Lstat(ctx, name)
 }
 
 func (f *faulty) resize(fi fs.FileInfo) fs.FileInfo {

@@ -163,6 +163,7 @@ func TestNothingDeleted(t *testing.T) {
 		{"a directory cannot be listed", []string{"a", "d/x"}, func(_ *treecopy.Options, bad *faulty) { bad.list = map[string]error{"d": fs.ErrPermission} }, fs.ErrPermission, "a", 0},
 		{"a file cannot be read", []string{"a", "b"}, func(_ *treecopy.Options, bad *faulty) { bad.open = map[string]error{"b": fs.ErrPermission} }, fs.ErrPermission, "a", 0},
 		{"a file is gone since it was listed", []string{"a", "b"}, func(_ *treecopy.Options, bad *faulty) { bad.open = map[string]error{"b": fs.ErrNotExist} }, fs.ErrNotExist, "a", 0},
+		{"whether the source has a file is not known", []string{"a"}, func(_ *treecopy.Options, bad *faulty) { bad.lstat = map[string]error{"old": fs.ErrPermission} }, fs.ErrPermission, "a", 0},
 		{"the source is empty", nil, nil, treecopy.ErrEmptySource, "", 0},
 		{"more than may be", []string{"a"}, func(o *treecopy.Options, _ *faulty) { o.Delete.Max = 4 }, treecopy.ErrTooManyDeletions, "a", 0},
 		{"as many as may be", []string{"a"}, func(o *treecopy.Options, _ *faulty) { o.Delete.Max = 5 }, nil, "a", 5},

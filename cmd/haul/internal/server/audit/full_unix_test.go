@@ -3,6 +3,7 @@
 package audit
 
 import (
+	"bytes"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -50,6 +51,35 @@ func TestFullTorn(t *testing.T) {
 	if err != nil || !strings.HasPrefix(string(text), torn+"\n{") {
 		t.Errorf("%s, %v", text, err)
 	}
+}
+
+// If another process has added lines to the file after a line that was written only in part, these
+// lines stay.
+func TestCutBesideAnother(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "audit.jsonl")
+	l, _ := open(t, path)
+	l.write(event("1"))
+	wantLines(t, path, uploaded("1"))
+	other, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	const theirs = `{"event":"uploaded","file":"theirs"}` + "\n"
+	if _, err := other.WriteString(theirs); err != nil {
+		t.Fatal(err)
+	}
+	before, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.cut(5); err == nil {
+		t.Error("lines were removed that another process has written")
+	}
+	if after, err := os.ReadFile(path); err != nil || !bytes.Equal(after, before) {
+		t.Errorf("the file has %q, %v", after, err)
+	}
+	l.Close()
 }
 
 // whileFull calls do while a file may grow by only some bytes. The size limit for files simulates a
