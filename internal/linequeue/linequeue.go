@@ -1,6 +1,7 @@
 // Package linequeue writes the lines of a log on its own goroutine, so that a server does not stop
 // when the log blocks, for example because it is a pipe that nobody reads. A [Log] queues the lines
-// of a [slog.Logger], and a [RateLimited] bounds the number of lines that strangers can cause.
+// of a [slog.Logger]. A [RateLimited] and a [Budget] bound the number of lines that strangers can
+// cause.
 package linequeue
 
 import (
@@ -36,12 +37,14 @@ func New[T any](write func(line T), writeGap func(lost int64)) *Queue[T] {
 	}
 }
 
-// Add queues a line. It never waits.
-func (q *Queue[T]) Add(line T) {
+// Add queues a line, and reports whether there was room. It never waits.
+func (q *Queue[T]) Add(line T) bool {
 	select {
 	case q.lines <- line:
+		return true
 	default:
 		q.lost.Add(1)
+		return false
 	}
 }
 

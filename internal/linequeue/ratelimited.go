@@ -18,6 +18,10 @@ type RateLimited struct {
 	Message string
 	Unit    string // attribute name for the number of events; "" means "connections"
 
+	// Write, if set, receives the number of events of a cause, and the peer of the last one, in place
+	// of Log. It must not wait. If it returns false, the events are counted again for the next line.
+	Write func(cause string, n int64, last string) bool
+
 	mu     sync.Mutex
 	counts map[string]*causeCount // the counts of each cause, of which there are only a few; guarded by mu
 	timer  *time.Timer            // calls flushDue; nil while no line can become due; guarded by mu
@@ -82,6 +86,12 @@ func (t *RateLimited) flushDue() {
 
 // write logs the number of events of a cause. The caller holds mu.
 func (t *RateLimited) write(cause string, c *causeCount) {
+	if t.Write != nil {
+		if c.written = time.Now(); t.Write(cause, c.n, c.last) {
+			c.n = 0
+		}
+		return
+	}
 	attrs := append(make([]slog.Attr, 0, 8), slog.String("cause", cause), slog.Int64(cmp.Or(t.Unit, "connections"), c.n), slog.String("last", c.last))
 	t.Log.Say(c.level, t.Message, append(attrs, c.attrs...)...)
 	c.n, c.written, c.attrs = 0, time.Now(), nil

@@ -1,0 +1,122 @@
+package linequeue
+
+import (
+	"log/slog"
+	"net/netip"
+	"time"
+)
+
+// These bound the lines of one cause: a source may have sourceBurst lines at once, and another one
+// each sourceEvery; all sources together may have totalBurst lines, and another one each totalEvery.
+const (
+	sourceBurst = 100
+	sourceEvery = time.Second
+	totalBurst  = 1000
+	totalEvery  = 20 * time.Millisecond
+
+	// maxSources is how many sources of a cause are remembered. The bounds above keep the number of
+	// sources that matter below it.
+	maxSources = 4096
+)
+
+const (
+	// maxName is the maximum length of a name in a line that a [Budget] bounds, in bytes.
+	maxName = 256
+
+	// maxError is the maximum length of an error in such a line, in bytes. An error may contain a
+	// name.
+	maxError = 2 * maxName
+)
+
+// ShortName returns the beginning of a name for a line about something that is refused or absent. A
+// stranger chooses such a name.
+func ShortName(name string) string { return name[:min(len(name), maxName)] }
+
+// ShortError returns the beginning of the text of an error, like [ShortName].
+func ShortError(text string) string { return text[:min(len(text), maxError)] }
+
+// A Budget bounds the lines about events that strangers can cause without success, such as requests
+// for absent files. Each source has a share. Its RateLimited logs how many lines were left out.
+type Budget struct {
+	RateLimited
+
+	causes map[string]*causeBudget // guarded by mu
+}
+
+// A causeBudget holds the budget of one cause. Each line of a source defers the time at which the
+// source has all of its share again.
+type causeBudget struct {
+	total   time.Time            // when all sources together have their whole budget again
+	sources map[string]time.Time // when each source has its whole share again
+}
+
+// Take reports whether a line about an event may be written. If not, it counts the event. cause must
+// be one of a few fixed texts, each of which has a budget of its own. peer is the peer
+// as the log shows it: an address, with or without a port, or another fixed text.
+func (b *Budget) Take(now time.Time, cause, peer string) bool {
+	if b.take(now, cause, sourceOf(peer)) {
+		return true
+	}
+	b.Count(slog.LevelWarn, cause, peer)
+	return false
+}
+
+func (b *Budget) take(now time.Time, cause string, source string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	c := b.causes[cause]
+	if c == nil {
+		if b.causes == nil {
+			b.causes = map[string]*causeBudget{}
+		}
+		c = &causeBudget{sources: map[string]time.Time{}}
+		b.causes[cause] = c
+	}
+	total, ok := spend(now, c.total, totalEvery, totalBurst)
+	if !ok {
+		return false
+	}
+	own, ok := spend(now, c.sources[source], sourceEvery, sourceBurst)
+	if !ok {
+		return false
+	}
+	if len(c.sources) >= maxSources {
+		for other, full := range c.sources {
+			if !full.After(now) {
+				delete(c.sources, other)
+			}
+		}
+	}
+	c.total, c.sources[source] = total, own
+	return true
+}
+
+// spend takes one line of a budget that is whole again at the time `full`, and returns the new time. ok is
+// false if nothing is left.
+func spend(now, full time.Time, every time.Duration, burst int) (_ time.Time, ok bool) {
+	if full.Before(now) {
+		full = now
+	}
+	full = full.Add(every)
+	return full, full.Sub(now) <= time.Duration(burst)*every
+}
+
+// sourceOf returns a text that stands for the source of a peer: its address or, for IPv6, its /64,
+// because a host there can have any number of addresses. The hosts of a link have the same /64 of
+// link-local addresses, so each of these stands for itself, and so does a peer without an IP address.
+func sourceOf(peer string) string {
+	a, err := netip.ParseAddr(peer)
+	if err != nil {
+		withPort, err := netip.ParseAddrPort(peer)
+		if err != nil {
+			return peer
+		}
+		a = withPort.Addr()
+	}
+	a = a.Unmap().WithZone("")
+	if a.Is4() || a.IsLinkLocalUnicast() {
+		return a.String()
+	}
+	network, _ := a.Prefix(64) // 64 is a valid length
+	return network.String()
+}

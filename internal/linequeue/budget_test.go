@@ -1,0 +1,129 @@
+package linequeue
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// writes returns how many of n lines are written.
+func writes(b *Budget, now time.Time, n int, cause string, peer func(i int) string) (written int) {
+	for i := range n {
+		if b.Take(now, cause, peer(i)) {
+			written++
+		}
+	}
+	return written
+}
+
+// counted returns a Budget that adds the lines that it leaves out to left.
+func counted(left *int64) *Budget {
+	b := &Budget{}
+	b.Write = func(_ string, n int64, _ string) bool { *left += n; return true }
+	return b
+}
+
+// A source has its share, whatever its ports and its addresses in a network of 64 bits are, and gets
+// it back as time passes. The others, and other causes, have theirs. All lines that are left out are
+// counted.
+func TestShares(t *testing.T) {
+	for _, test := range []struct {
+		what  string
+		peer  func(i int) string
+		other string
+	}{
+		{"IPv4", func(i int) string { return fmt.Sprintf("192.0.2.1:%d", i+1) }, "192.0.2.2:1"},
+		{"IPv4 without a port", func(int) string { return "192.0.2.1" }, "192.0.2.2"},
+		{"IPv4 in IPv6", func(i int) string { return []string{"[::ffff:192.0.2.1]:1", "192.0.2.1:1"}[i%2] }, "[::ffff:192.0.2.2]:1"},
+		{"a network of IPv6", func(i int) string { return fmt.Sprintf("[2001:db8::%x]:9", i) }, "[2001:db8:0:1::1]:9"},
+		{"a host on a link", func(i int) string { return fmt.Sprintf("[fe80::1%%eth%d]:9", i) }, "[fe80::2%eth0]:9"},
+		{"peers without an address", func(int) string { return "unix" }, "192.0.2.1:1"},
+		{"machines", func(int) string { return "52:54:00:12:34:56" }, "52:54:00:12:34:57"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var left int64
+			b, now := counted(&left), time.Now()
+			if n := writes(b, now, 3*sourceBurst, "cause", test.peer); n != sourceBurst {
+				t.Errorf("%s: %d lines, want %d", test.what, n, sourceBurst)
+			}
+			if n := writes(b, now.Add(5*sourceEvery), 10, "cause", test.peer); n != 5 {
+				t.Errorf("%s: %d lines later, want 5", test.what, n)
+			}
+			if !b.Take(now, "cause", test.other) {
+				t.Errorf("%s: another source has no share", test.what)
+			}
+			if !b.Take(now, "other", test.peer(0)) {
+				t.Errorf("%s: another cause has no share", test.what)
+			}
+			if n := writes(b, now.Add(time.Hour), 3*sourceBurst, "cause", test.peer); n != sourceBurst {
+				t.Errorf("%s: %d lines after an hour, want %d", test.what, n, sourceBurst)
+			}
+			if b.Flush(); left != 2*sourceBurst+5+2*sourceBurst {
+				t.Errorf("%s: %d lines are counted as left out", test.what, left)
+			}
+		})
+	}
+}
+
+// Any number of sources have a bounded number of lines, and a bounded table.
+func TestSharesOfAll(t *testing.T) {
+	var left int64
+	b, now := counted(&left), time.Now()
+	peer := func(i int) string { return fmt.Sprintf("[2001:db8:%x:%x::1]:1", i>>16, i&0xffff) }
+	if n := writes(b, now, 2*totalBurst, "cause", peer); n != totalBurst {
+		t.Errorf("%d lines, want %d", n, totalBurst)
+	}
+	written, most := 0, 0
+	const rounds = 1000
+	for i := range rounds {
+		now = now.Add(10 * totalEvery)
+		written += writes(b, now, 20, "cause", func(j int) string { return peer(1<<20 + 20*i + j) })
+		most = max(most, len(b.causes["cause"].sources))
+	}
+	if written != 10*rounds {
+		t.Errorf("%d lines later, want %d", written, 10*rounds)
+	}
+	if most > maxSources {
+		t.Errorf("%d sources are remembered", most)
+	}
+	if b.Flush(); left != totalBurst+10*rounds {
+		t.Errorf("%d lines are counted as left out", left)
+	}
+}
+
+// If the receiver of the numbers has no room, the next line has them.
+func TestWriteAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var got []string
+		room := false
+		l := RateLimited{Write: func(cause string, n int64, last string) bool {
+			if room {
+				got = append(got, fmt.Sprint(cause, n, last))
+			}
+			return room
+		}}
+		for range 3 {
+			l.Count(0, "cause", "peer")
+		}
+		time.Sleep(rateLimitEvery)
+		room = true
+		time.Sleep(3 * rateLimitEvery)
+		l.Count(0, "cause", "peer")
+		if l.Flush(); strings.Join(got, ", ") != "cause3peer, cause1peer" {
+			t.Errorf("it receives %q", got)
+		}
+	})
+}
+
+// A short text keeps its beginning, and a text that is short already keeps all.
+func TestShort(t *testing.T) {
+	long := strings.Repeat("n", 2*maxError)
+	if a, b := ShortName(long), ShortName(long[:maxName]); a != b || len(a) != maxName {
+		t.Errorf("names of %d and %d bytes", len(a), len(b))
+	}
+	if a, b := ShortError(long), ShortError(long[:maxError]); a != b || len(a) != maxError {
+		t.Errorf("errors of %d and %d bytes", len(a), len(b))
+	}
+}
