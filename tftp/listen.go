@@ -96,6 +96,7 @@ func (c *Config) server(ctx context.Context, tests testHooks) (*Server, error) {
 	srv.workers.Init(3*srv.config.MaxTransfers + srv.config.Loops)
 	srv.scans = make(chan fileio.JobOwner, 2*srv.config.MaxTransfers)
 	srv.lines = linequeue.New(srv.writeLine, func(lost int64) { srv.config.Log.Warn("tftp: the log was too slow", "lines lost", lost) })
+	srv.few.Write = func(_ string, n int64, last string) bool { return srv.lines.Add(line{leftOut: n, last: last}) }
 	return srv, nil
 }
 

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/haul-project/haul/internal/linequeue"
 	"github.com/haul-project/haul/tftp/internal/fileio"
 	"github.com/haul-project/haul/tftp/transfer"
 )
@@ -18,7 +19,32 @@ func (srv *Server) reportEnd(t *Transfer) {
 	if srv.config.Hooks.Ended != nil {
 		srv.call(srv.config.Hooks.Ended, t)
 	}
-	srv.logLine(line{transfer: t})
+	if srv.mayLog(t) {
+		srv.logLine(line{transfer: t})
+	}
+}
+
+// mayLog reports whether a transfer may have a line in the log. A stranger can cause any number of
+// transfers that move no byte, so each source has a share of their lines.
+func (srv *Server) mayLog(t *Transfer) bool {
+	switch {
+	case !t.fruitless():
+		return true
+	case srv.config.Log == nil, !srv.config.Log.Enabled(context.Background(), t.level()):
+		return false
+	}
+	return srv.few.Take(t.Began.Add(t.Duration), "failed requests", t.Peer.String())
+}
+
+// fruitless reports whether a transfer has failed without having moved a byte.
+func (t *Transfer) fruitless() bool { return t.Err != nil && t.Bytes == 0 && t.Outcome != Probe }
+
+// level returns the level of the log line of a transfer that has ended.
+func (t *Transfer) level() slog.Level {
+	if t.Err != nil && !t.Routine() {
+		return slog.LevelWarn
+	}
+	return slog.LevelInfo
 }
 
 // call calls a hook. If the hook panics, the panic is caught, counted and logged.
@@ -56,6 +82,8 @@ func (srv *Server) writeLine(s line) {
 		srv.config.Log.Error("tftp: a hook panics", "error", s.crash, "stack", fileio.StackOf(s.crash))
 	case s.transfer != nil:
 		srv.write(s.transfer)
+	case s.leftOut > 0:
+		srv.config.Log.Warn("tftp: lines left out", "lines", s.leftOut, "last", s.last)
 	default:
 		c := s.counters
 		srv.config.Log.Debug("tftp ended", "stray datagrams", c.Strays, "messages not sent", c.Unsent,
@@ -65,18 +93,18 @@ func (srv *Server) writeLine(s line) {
 
 // write writes the log line of a transfer that has ended.
 func (srv *Server) write(t *Transfer) {
-	level := slog.LevelInfo
-	if t.Err != nil && !t.Routine() {
-		level = slog.LevelWarn
-	}
-	ctx := context.Background()
+	level, ctx := t.level(), context.Background()
 	if !srv.config.Log.Enabled(ctx, level) {
 		return
+	}
+	name, path := t.Name, t.Path
+	if t.fruitless() {
+		name, path = linequeue.ShortName(name), linequeue.ShortName(path)
 	}
 	attrs := append(make([]slog.Attr, 0, 20),
 		slog.String("result", string(t.Outcome)),
 		slog.String("direction", t.Direction()),
-		slog.String("file", t.Name),
+		slog.String("file", name),
 		slog.String("peer", t.Peer.String()),
 		slog.String("options", formatOptions(t.Mode, t.Agreed)),
 		slog.Int64("bytes", t.Bytes),
@@ -86,8 +114,8 @@ func (srv *Server) write(t *Transfer) {
 		slog.Duration("rtt", t.RTT.Round(time.Microsecond)),
 		slog.Int64("resends", t.Resent),
 	)
-	if t.Path != "" {
-		attrs = append(attrs, slog.String("path", t.Path))
+	if path != "" {
+		attrs = append(attrs, slog.String("path", path))
 	}
 	if t.Stored != "" {
 		attrs = append(attrs, slog.String("stored", t.Stored))
@@ -102,7 +130,7 @@ func (srv *Server) write(t *Transfer) {
 		attrs = append(attrs, slog.String("hint", "the client may not count beyond 65535 blocks, or not as it is served: have it ask for a larger blksize, or set its rollover"))
 	}
 	if t.Err != nil && t.Outcome != Probe {
-		attrs = append(attrs, slog.String("error", t.Err.Error()))
+		attrs = append(attrs, slog.String("error", linequeue.ShortError(t.Err.Error())))
 		if stack := fileio.StackOf(t.Err); stack != "" {
 			attrs = append(attrs, slog.String("stack", stack))
 		}

@@ -183,10 +183,10 @@ func TestStuckLog(t *testing.T) {
 		w := newWorld(t, 1)
 		w.start(func(_ *simWorld, s *Config) { s.Log = slog.New(stuckLog{release}) })
 		want := w.put("image", 100)
-		for i := range linequeue.Max + 100 {
+		for range linequeue.Max + 100 {
 			p := w.raw(otherIP)
-			p.Send(tftptest.RRQ("missing"))
-			p.WantError(fmt.Sprint("request ", i), transfer.FileNotFound)
+			p.Ask(tftptest.RRQ("image"))
+			p.Read(want, 512, 1)
 			p.Close()
 		}
 		here := store.Mem(0)
@@ -276,5 +276,100 @@ func TestHookPanicIsLogged(t *testing.T) {
 	})
 	if s := out.String(); !strings.Contains(s, "a hook panics") || !strings.Contains(s, "report_test.go") {
 		t.Errorf("logged %s", s)
+	}
+}
+
+// However many requests for missing files a client sends, the log has a bounded number of short
+// lines about them, and says how many it has left out. All lines about transfers remain.
+func TestLogFlood(t *testing.T) {
+	const flood, reads = 500, 150
+	var out bytes.Buffer
+	inWorld(t, func(_ *simWorld, s *Config) { s.Log = textLog(&out) }, func(w *simWorld) {
+		want := w.put("image", 100)
+		missing := strings.Repeat("\x01", 1500)
+		for i := range flood {
+			p := w.raw(otherIP)
+			p.Send(tftptest.RRQ(missing))
+			p.Next(time.Second) // an ERROR, as long as the address may have one
+			p.Close()
+			if i < reads {
+				p := w.raw(otherIP)
+				p.Ask(tftptest.RRQ("image"))
+				p.Read(want, 512, 1)
+				p.Close()
+			}
+		}
+		p := w.raw(clientIP)
+		p.Send(tftptest.RRQ("another"))
+		p.WantError("another source", transfer.FileNotFound)
+		p.Close()
+	})
+	lines, done, left := 0, 0, 0
+	for line := range strings.Lines(out.String()) {
+		switch {
+		case strings.Contains(line, `msg="tftp: lines left out"`):
+			var n int
+			_, after, _ := strings.Cut(line, " lines=")
+			if _, err := fmt.Sscan(after, &n); err != nil {
+				t.Error(err)
+			}
+			left += n
+		case strings.Contains(line, "result=done"):
+			done++
+		case strings.Contains(line, "result=refused") && !strings.Contains(line, "file=another"):
+			if lines++; len(line) > 4<<10 {
+				t.Fatalf("a line has %d bytes", len(line))
+			}
+		}
+	}
+	if lines == 0 || left == 0 || lines+left != flood || done != reads || !strings.Contains(out.String(), "file=another") {
+		t.Errorf("%d lines about missing files, %d left out, %d about transfers", lines, left, done)
+	}
+}
+
+// The counts of a transfer show whether the peer has sent an ACK or DATA after its request: a
+// request may be forged.
+func TestHeard(t *testing.T) {
+	ack := tftptest.ACK
+	for _, single := range []bool{false, true} {
+		for _, test := range []struct {
+			what    string
+			request []byte
+			then    []byte // what the peer sends when it has an answer
+			outcome Outcome
+			heard   int64
+		}{
+			{"a read", tftptest.RRQ("image"), nil, PeerSilent, 0},
+			{"a read with options", tftptest.RRQ("image", "tsize", "0"), nil, PeerSilent, 0},
+			{"a write", tftptest.WRQ("new"), nil, PeerSilent, 0},
+			{"a request behind a request", tftptest.RRQ("image"), tftptest.RRQ("other"), Replaced, 0},
+			{"an ERROR", tftptest.RRQ("image"), tftptest.ErrorPacket(3, "full"), EndedByPeer, 1},
+			{"an ACK", tftptest.RRQ("image"), ack(1), PeerSilent, 1},
+			{"an ACK of the OACK", tftptest.RRQ("image", "tsize", "0"), ack(0), PeerSilent, 1},
+			{"DATA", tftptest.WRQ("new"), tftptest.Data(1, make([]byte, 512)), PeerSilent, 1},
+		} {
+			var ended []*Transfer
+			inWorld(t, func(_ *simWorld, s *Config) {
+				s.SinglePort = single
+				s.Hooks.Ended = func(e *Transfer) { ended = append(ended, e) }
+			}, func(w *simWorld) {
+				w.put("image", 5000)
+				w.put("other", 5000)
+				p := w.raw(otherIP)
+				defer p.Close()
+				p.Ask(test.request)
+				p.News()
+				switch {
+				case test.outcome == Replaced:
+					p.Ask(test.then)
+				case test.then != nil:
+					p.Send(test.then)
+				}
+				time.Sleep(10 * time.Minute)
+			})
+			if len(ended) == 0 || ended[0].Outcome != test.outcome || ended[0].Received-ended[0].Strays != test.heard {
+				t.Errorf("%s, single port %v: %+v", test.what, single, ended)
+			}
+		}
 	}
 }

@@ -76,6 +76,7 @@ func (srv *Server) Serve(ctx context.Context) error {
 		sh.closeAbandoned()
 	}
 	totals := srv.Counters()
+	srv.few.Flush()
 	srv.logLine(line{counters: &totals})
 	srv.lines.Close()
 	return err

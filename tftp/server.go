@@ -30,6 +30,7 @@ type Server struct {
 	workers  fileio.Workers       // for all jobs except scans
 	scans    chan fileio.JobOwner // scans that wait for a scanner
 	lines    *linequeue.Queue[line]
+	few      linequeue.Budget // bounds the lines that strangers can cause
 	totals   []*totals
 	crashes  atomic.Int64 // caught panics
 	count    atomic.Int64 // transfers under way
@@ -45,11 +46,12 @@ type testHooks struct {
 	spread bool                          // all loops count as busy, so each gets its share of transfers
 }
 
-// A line is one line of the log. A line without a transfer and without a crash says that the server
-// has stopped.
+// A line is one line of the log. A line with counters says that the server has stopped.
 type line struct {
 	transfer *Transfer
-	crash    error // a caught panic in a transfer or a hook
+	crash    error  // a caught panic in a transfer or a hook
+	leftOut  int64  // how many lines were left out
+	last     string // the peer of the last line that was left out
 	counters *Counters
 }
 

@@ -103,8 +103,8 @@ func TestServeLogHostileNamesJSON(t *testing.T) {
 		names = append(names, name)
 	}
 	for _, name := range hostileNames {
-		want := name
-		if !utf8.ValidString(name) { // JSON must be Unicode
+		want := name[:min(len(name), 256)] // the log cuts the names of absent files
+		if !utf8.ValidString(name) {       // JSON must be Unicode
 			want = console.Visible(name)
 		}
 		if !slices.Contains(names, want) {
