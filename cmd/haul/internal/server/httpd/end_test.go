@@ -6,7 +6,6 @@ import (
 	"context"
 	"crypto/tls"
 	"io"
-	"log/slog"
 	"net"
 	"net/http"
 	"testing"
@@ -28,7 +27,7 @@ func serveUntil(t *testing.T, p *port) (addr string, end func(), ended <-chan er
 	p.open(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusOK)
 		_, _ = io.WriteString(w, "image")
-	}), slog.New(slog.DiscardHandler))
+	}), io.Discard)
 	socket, err := tcp.Listen(t.Context(), "127.0.0.1:0", tcp.Options{})
 	if err != nil {
 		t.Fatal(err)

@@ -2,6 +2,7 @@ package httpd
 
 import (
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"os"
@@ -79,7 +80,7 @@ func TestDocumentedHTTPBounds(t *testing.T) {
 		t.Fatal(err)
 	}
 	var p port
-	p.open(http.NotFoundHandler(), slog.New(slog.DiscardHandler))
+	p.open(http.NotFoundHandler(), io.Discard)
 	defer p.close()
 	for _, s := range []*http.Server{&p.http1, &p.http2} {
 		for _, want := range []string{

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/haul-project/haul/cmd/haul/internal/cli/console"
@@ -23,6 +24,7 @@ type log struct {
 	*linequeue.Log
 	counts *meter.Registry    // nil means that transfers are not counted
 	report *activity.Reporter // nil means that there are no hooks and no audit log
+	few    linequeue.Budget   // bounds the lines that strangers can cause
 	away   ports.RefusedConns
 
 	fewFiles string // advice to raise the limit on open files, if the limit is low; otherwise ""
@@ -30,7 +32,11 @@ type log struct {
 
 func newLog(to *slog.Logger, counts *meter.Registry) *log {
 	q := linequeue.NewLog(to)
-	return &log{Log: q, counts: counts, away: ports.NewRefusedConns(q, counts, meter.HTTP)}
+	return &log{
+		Log: q, counts: counts,
+		few:  linequeue.Budget{RateLimited: linequeue.RateLimited{Log: q, Message: "http: lines left out", Unit: "lines"}},
+		away: ports.NewRefusedConns(q, counts, meter.HTTP),
+	}
 }
 
 // observe makes a handler report its requests and logins to the log.
@@ -74,7 +80,14 @@ func (l *log) ended(x *web.Exchange) {
 	if !l.Enabled(level) {
 		return
 	}
-	attrs := append(make([]slog.Attr, 0, 14), slog.String("result", string(result)), kind, slog.String("file", x.Name))
+	name, path := x.Name, x.Path
+	if fruitless(x, result, bytes) {
+		if !l.few.Take(time.Now(), "failed requests", ports.PeerText(x.Peer)) {
+			return
+		}
+		name, path, kind = linequeue.ShortName(name), linequeue.ShortName(path), slog.String(kind.Key, linequeue.ShortName(kind.Value.String()))
+	}
+	attrs := append(make([]slog.Attr, 0, 14), slog.String("result", string(result)), kind, slog.String("file", name))
 	if x.User != "" {
 		attrs = append(attrs, slog.String("user", x.User))
 	}
@@ -84,8 +97,8 @@ func (l *log) ended(x *web.Exchange) {
 		slog.Int64("bytes", bytes),
 		slog.Duration("duration", x.Duration.Round(time.Microsecond)),
 		slog.Int64("rate", console.PerSecond(bytes, x.Duration)))
-	if x.Path != "" {
-		attrs = append(attrs, slog.String("path", x.Path))
+	if path != "" {
+		attrs = append(attrs, slog.String("path", path))
 	}
 	if x.Range != "" {
 		attrs = append(attrs, slog.String("range", x.Range))
@@ -94,7 +107,7 @@ func (l *log) ended(x *web.Exchange) {
 		attrs = append(attrs, slog.String("client", x.Agent))
 	}
 	if x.Err != nil {
-		attrs = append(attrs, slog.String("error", x.Err.Error()))
+		attrs = append(attrs, slog.String("error", linequeue.ShortError(x.Err.Error())))
 	}
 	switch {
 	case errors.Is(x.Err, web.ErrNotListed):
@@ -103,6 +116,18 @@ func (l *log) ended(x *web.Exchange) {
 		attrs = append(attrs, slog.String("advice", l.fewFiles))
 	}
 	l.Say(level, "http", attrs...)
+}
+
+// fruitless reports whether a stranger can cause a request's line without success: no byte was
+// moved, and the file may be absent. There may be any number of such requests.
+func fruitless(x *web.Exchange, result meter.Result, bytes int64) bool {
+	switch {
+	case bytes > 0:
+		return false
+	case x.Method == http.MethodOptions, x.Status == http.StatusAccepted: // no matter whether the file exists
+		return true
+	}
+	return result != meter.Done && result != meter.Probe
 }
 
 // endTransfer counts the end of a request that has transferred a file, or should have transferred
@@ -163,15 +188,33 @@ func refusedWrite(x *web.Exchange) bool {
 
 // attempt logs the result of a password check.
 func (l *log) attempt(e users.Event) {
+	l.report.Login(meter.HTTP, ports.PeerText(e.Peer), e)
 	level, result := slog.LevelInfo, "accepted"
 	if e.Outcome != users.Accepted {
 		level, result = slog.LevelWarn, "refused"
+		if !l.Enabled(level) || !l.few.Take(time.Now(), "failed logins", ports.PeerText(e.Peer)) {
+			return
+		}
 	}
-	attrs := append(make([]slog.Attr, 0, 5), slog.String("result", result), slog.String("user", e.User),
+	attrs := append(make([]slog.Attr, 0, 5), slog.String("result", result), slog.String("user", linequeue.ShortName(e.User)),
 		slog.String("peer", ports.PeerText(e.Peer)), slog.String("method", e.Method))
 	if e.Reason != "" {
 		attrs = append(attrs, slog.String("error", e.Reason))
 	}
 	l.Say(level, "http login", attrs...)
-	l.report.Login(meter.HTTP, ports.PeerText(e.Peer), e)
+}
+
+// maxServerError is how many bytes of an error of net/http are logged, such as the stack of a panic.
+const maxServerError = 8 << 10
+
+// An errorWriter writes the errors of package net/http to the log. A client can cause any number of
+// them, for example by frames of HTTP/2 that are wrong.
+type errorWriter struct{ *log }
+
+// Write logs an error, unless there were too many.
+func (w errorWriter) Write(text []byte) (int, error) {
+	if w.few.Take(time.Now(), "net/http", "net/http") { // it is not known which client has caused the error
+		w.Say(slog.LevelWarn, strings.TrimSpace(string(text[:min(len(text), maxServerError)])))
+	}
+	return len(text), nil
 }

@@ -5,14 +5,17 @@ import (
 	"context"
 	"fmt"
 	"io/fs"
+	stdlog "log"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"os"
 	"strings"
 	"syscall"
 	"testing"
 
 	"github.com/haul-project/haul/cmd/haul/internal/server/meter"
+	"github.com/haul-project/haul/users"
 	"github.com/haul-project/haul/web"
 )
 
@@ -75,5 +78,71 @@ func TestHTTPLogNamesLimit(t *testing.T) {
 	a, b, _ := strings.Cut(out.String(), "file=b")
 	if !strings.Contains(a, `advice="raise ulimit -n"`) || b == "" || strings.Contains(b, "ulimit") {
 		t.Errorf("the log has %s", &out)
+	}
+}
+
+// However many requests for absent names a stranger sends, the log has a bounded number of short
+// lines about them, and says how many it has left out. All lines about files that are there remain.
+func TestHTTPLogFlood(t *testing.T) {
+	var out bytes.Buffer
+	l := newLog(slog.New(slog.NewTextHandler(&out, nil)), nil)
+	const flood, files = 3000, 200
+	long := "/" + strings.Repeat("\x01", 4000)
+	peer := netip.MustParseAddrPort("192.0.2.1:5")
+	fail := &fs.PathError{Op: "open", Path: long, Err: fs.ErrNotExist}
+	kinds := []*web.Exchange{
+		{Method: http.MethodGet, Status: http.StatusNotFound, Err: fail},
+		{Method: http.MethodGet, Status: http.StatusForbidden, Err: fs.ErrPermission},
+		{Method: http.MethodPut, Status: http.StatusForbidden, Err: fs.ErrPermission},
+		{Method: http.MethodPut, Status: http.StatusAccepted},
+		{Method: http.MethodDelete, Status: http.StatusNotFound, Err: fail},
+		{Method: http.MethodGet, Status: http.StatusServiceUnavailable, Err: web.ErrManyOpen},
+		{Method: http.MethodOptions, Status: http.StatusNoContent},
+		{Method: "X" + long, Status: http.StatusMethodNotAllowed},
+	}
+	for i := range flood {
+		x := kinds[i%len(kinds)]
+		x.Name, x.Peer = long, peer
+		l.ended(x)
+		l.attempt(users.Event{Outcome: users.Refused, User: long, Peer: peer.Addr()})
+	}
+	for range files {
+		l.ended(&web.Exchange{Method: http.MethodGet, Status: http.StatusOK, Name: "/there", Peer: peer})
+		l.ended(&web.Exchange{Method: http.MethodHead, Status: http.StatusOK, Name: "/there", Peer: peer})
+	}
+	errors := stdlog.New(errorWriter{l}, "", 0)
+	for range flood {
+		errors.Print("http2: received GOAWAY " + long + long + long)
+	}
+	l.few.Flush()
+	l.Close()
+	requests, logins, there, broken, left := 0, 0, 0, 0, 0
+	for line := range strings.Lines(out.String()) {
+		most := 8 << 10
+		switch {
+		case strings.Contains(line, `msg="http: lines left out"`):
+			var n int
+			_, after, _ := strings.Cut(line, " lines=")
+			if _, err := fmt.Sscan(after, &n); err != nil {
+				t.Error(err)
+			}
+			left += n
+			continue
+		case strings.Contains(line, "file=/there"):
+			there++
+		case strings.Contains(line, `msg="http login"`):
+			logins++
+		case strings.Contains(line, "received GOAWAY"):
+			broken++
+			most = 4*maxServerError + 1<<10 // the text of a log shows a control character in 4 bytes
+		default:
+			requests++
+		}
+		if len(line) > most {
+			t.Fatalf("a line has %d bytes", len(line))
+		}
+	}
+	if requests > 200 || logins > 200 || requests == 0 || logins == 0 || broken > 200 || broken == 0 || requests+logins+broken+left != 3*flood || there != 2*files {
+		t.Errorf("%d lines about requests, %d about logins, %d of net/http, %d left out, %d about a file that is there", requests, logins, broken, left, there)
 	}
 }

@@ -43,7 +43,7 @@ func TestSlowClientOfHTTP2(t *testing.T) {
 	var opened, open atomic.Int64
 	p := &port{scheme: handover.HTTPS, accept: tcp.Server{Log: slog.New(slog.DiscardHandler), SplitALPN: "h2"}}
 	p.accept.TLS = &tls.Config{Certificates: []tls.Certificate{cert}, NextProtos: []string{"h2"}}
-	p.open(&web.Handler{Store: countingStore{localdir.New(root), &opened, &open}}, slog.New(slog.DiscardHandler))
+	p.open(&web.Handler{Store: countingStore{localdir.New(root), &opened, &open}}, io.Discard)
 	socket, err := tcp.Listen(t.Context(), "127.0.0.1:0", socketOptions)
 	if err != nil {
 		t.Fatal(err)

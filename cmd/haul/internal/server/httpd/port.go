@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"context"
 	"io"
-	"log/slog"
+	stdlog "log"
 	"net"
 	"net/http"
 	"sync"
@@ -48,8 +48,8 @@ type port struct {
 	stall      time.Duration // how long HTTP/2 data may wait for the client to read; 0 means web.DefaultStall
 }
 
-// open configures the two HTTP servers of the port.
-func (p *port) open(handler http.Handler, log *slog.Logger) {
+// open configures the two HTTP servers of the port. They write their own errors to `errors`.
+func (p *port) open(handler http.Handler, errors io.Writer) {
 	requests, shutdown := context.WithCancelCause(context.Background())
 	p.shutdown = shutdown
 	for _, s := range []*http.Server{&p.http1, &p.http2} {
@@ -57,7 +57,7 @@ func (p *port) open(handler http.Handler, log *slog.Logger) {
 		s.ReadHeaderTimeout = cmp.Or(s.ReadHeaderTimeout, headerTime)
 		s.IdleTimeout, s.MaxHeaderBytes = idleTime, headerBytes
 		s.HTTP2 = &http.HTTP2Config{MaxConcurrentStreams: streams}
-		s.ErrorLog = slog.NewLogLogger(log.Handler(), slog.LevelWarn)
+		s.ErrorLog = stdlog.New(errors, "", 0)
 		s.DisableGeneralOptionsHandler = true
 	}
 	counted := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -102,7 +102,7 @@ func New(cfg *settings.Config, env *service.Env) (_ *Service, err error) {
 		handler = watchForwarded(handler, s.log.Say)
 	}
 	for _, p := range s.ports() {
-		p.open(handler, env.Log)
+		p.open(handler, errorWriter{s.log})
 		p.failed = ports.FailedConns{RateLimited: linequeue.RateLimited{Log: s.log.Log, Message: p.scheme + ": handshakes failed"}, Proxies: "http-proxy"}
 		p.accept.BadHandshake = p.badHandshake
 	}
@@ -226,6 +226,7 @@ func (s *Service) Close() {
 		ports.CloseAll(p.sockets)
 		p.failed.Flush()
 	}
+	s.log.few.Flush()
 	s.log.away.Flush()
 	s.log.Close()
 	if s.files != nil {

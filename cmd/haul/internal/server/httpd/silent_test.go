@@ -51,7 +51,7 @@ func pipeTo(t *testing.T) net.Conn {
 	st := store.Mem(0)
 	storetest.Put(t, st, "f", "")
 	p, l := &port{scheme: handover.HTTP}, pipelisten.New()
-	p.open(&web.Handler{Store: st}, slog.New(slog.DiscardHandler))
+	p.open(&web.Handler{Store: st}, io.Discard)
 	startPort(t, p, net.Listener(l), p.http1.Serve)
 	return l.Dial(t)
 }
@@ -206,7 +206,7 @@ func testSilentConnection(t *testing.T, streams int, size int64, files store.Sto
 	h := &web.Handler{Store: countingStore{files, &opened, &open}, Stall: 24 * time.Hour}
 	p := &port{scheme: handover.HTTPS, accept: tcp.Server{Log: slog.New(slog.DiscardHandler), SplitALPN: "h2"}}
 	p.accept.TLS = &tls.Config{Certificates: []tls.Certificate{cert}, NextProtos: []string{"h2"}}
-	p.open(h, slog.New(slog.DiscardHandler))
+	p.open(h, io.Discard)
 	p.stall = web.DefaultStall / 60
 	socket, err := tcp.Listen(t.Context(), "127.0.0.1:0", socketOptions)
 	if err != nil {
@@ -251,7 +251,7 @@ func TestSilentBeginOfHTTP2(t *testing.T) {
 			t.Fatal(err)
 		}
 		p := &port{scheme: handover.HTTPS, accept: tcp.Server{TLS: &tls.Config{}}}
-		p.open(http.NotFoundHandler(), slog.New(slog.DiscardHandler))
+		p.open(http.NotFoundHandler(), io.Discard)
 		l := pipelisten.New()
 		startPort(t, p, net.Listener(l), p.serveHTTP2)
 		here, there := net.Pipe()

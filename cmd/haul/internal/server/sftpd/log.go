@@ -29,6 +29,7 @@ type log struct {
 	*linequeue.Log
 	counts   *meter.Registry    // nil means that transfers are not counted
 	report   *activity.Reporter // nil means that there are no hooks and no audit log
+	few      linequeue.Budget   // bounds the lines that strangers can cause
 	away     ports.RefusedConns
 	locked   linequeue.RateLimited // logs networks that are locked out for some time
 	badConns ports.FailedConns     // logs connections without a valid PROXY header
@@ -48,11 +49,27 @@ type tries struct {
 func newLog(to *slog.Logger, counts *meter.Registry) *log {
 	q := linequeue.NewLog(to)
 	return &log{
-		Log: q, counts: counts, away: ports.NewRefusedConns(q, counts, meter.SFTP),
+		Log: q, counts: counts,
+		few:    linequeue.Budget{RateLimited: linequeue.RateLimited{Log: q, Message: "sftp: lines left out", Unit: "lines"}},
+		away:   ports.NewRefusedConns(q, counts, meter.SFTP),
 		locked: linequeue.RateLimited{Log: q, Message: "sftp: locked out"}, tries: map[string]*tries{},
 		badConns: ports.FailedConns{RateLimited: linequeue.RateLimited{Log: q, Message: "sftp: connections failed"}, Proxies: "sftp-proxy"},
 	}
 }
+
+// sayFew logs a line that a stranger can cause, such as one about a missing file, if its source has
+// not had too many. cause is one of a few texts.
+func (l *log) sayFew(level slog.Level, cause string, peer net.Addr, msg string, attrs ...slog.Attr) {
+	if l.Enabled(level) && l.few.Take(time.Now(), cause, ports.Peer(peer)) {
+		l.Say(level, msg, attrs...)
+	}
+}
+
+// These are the causes of lines that strangers can cause.
+const (
+	failedLogins   = "failed logins"
+	failedRequests = "failed requests"
+)
 
 // observe makes a server report its connections, transfers and operations to the log.
 func (l *log) observe(s *sftp.Server) {
@@ -112,7 +129,7 @@ func (l *log) attempt(t *tries, peer net.Addr, e users.Event) {
 		l.mu.Lock()
 		t.logged = true
 		l.mu.Unlock()
-		l.Say(slog.LevelWarn, "sftp login", slog.String("result", "refused"), slog.String("user", e.User),
+		l.sayFew(slog.LevelWarn, failedLogins, peer, "sftp login", slog.String("result", "refused"), slog.String("user", linequeue.ShortName(e.User)),
 			slog.String("peer", ports.Peer(peer)), slog.String("method", e.Method), slog.String("error", e.Reason))
 		l.report.Login(meter.SFTP, ports.Peer(peer), e)
 	}
@@ -179,12 +196,12 @@ func (l *log) disconnected(c *sftp.Conn) {
 		if t.keys > 1 {
 			attrs = append(attrs, slog.Int("keys tried", t.keys))
 		}
-		l.Say(slog.LevelWarn, "sftp login", attrs...)
+		l.sayFew(slog.LevelWarn, failedLogins, c.Peer, "sftp login", attrs...)
 		l.report.Login(meter.SFTP, ports.Peer(c.Peer), users.Event{Outcome: users.Refused, User: c.User, Method: "publickey", Key: t.key, Reason: t.reason})
 	case t.logged:
 	default: // nothing is logged for a client that did not try to log in, such as a port scanner
 		attrs[0] = slog.String("result", "none")
-		l.Say(slog.LevelInfo, "sftp login", append(attrs, slog.String("error", shortError(c.Err)))...)
+		l.sayFew(slog.LevelInfo, failedLogins, c.Peer, "sftp login", append(attrs, slog.String("error", shortError(c.Err)))...)
 	}
 }
 
@@ -245,24 +262,32 @@ func (l *log) ended(t *sftp.Transfer) {
 	if m, ok := t.Value.(*meter.Transfer); ok {
 		m.End(meter.End{Result: result, Bytes: bytes, Duration: t.Duration, File: t.Name, Path: t.Path, Err: t.Err, Detail: t, Routine: level < slog.LevelWarn})
 	}
+	fruitless, name, path := t.Err != nil && bytes == 0, t.Name, t.Path
+	if fruitless {
+		name, path = linequeue.ShortName(name), linequeue.ShortName(path)
+	}
 	attrs := append(make([]slog.Attr, 0, 12),
 		slog.String("result", string(result)),
 		slog.String("direction", direction(t)),
-		slog.String("file", t.Name),
+		slog.String("file", name),
 		slog.String("user", t.Conn.User),
 		slog.String("peer", ports.Peer(t.Conn.Peer)),
 		slog.Int64("bytes", bytes),
 		slog.Duration("duration", t.Duration.Round(time.Microsecond)),
 		slog.Int64("rate", console.PerSecond(bytes, t.Duration)))
-	if t.Path != "" {
-		attrs = append(attrs, slog.String("path", t.Path))
+	if path != "" {
+		attrs = append(attrs, slog.String("path", path))
 	}
 	if t.Err != nil {
-		text := t.Err.Error()
+		text := linequeue.ShortError(t.Err.Error())
 		if t.Hidden && (result == meter.PeerEnded || errors.Is(t.Err, sftp.ErrEnded)) {
 			text += "; the part that arrived is discarded"
 		}
 		attrs = append(attrs, slog.String("error", text))
+	}
+	if fruitless {
+		l.sayFew(level, failedRequests, t.Conn.Peer, "sftp", attrs...)
+		return
 	}
 	l.Say(level, "sftp", attrs...)
 }
@@ -291,19 +316,25 @@ func (l *log) operation(o *sftp.Operation) {
 	default:
 		level, result = slog.LevelWarn, meter.Failed
 	}
+	name, to := o.Name, o.To
+	if o.Err != nil {
+		name, to = linequeue.ShortName(name), linequeue.ShortName(to)
+	}
 	attrs := append(make([]slog.Attr, 0, 8),
 		slog.String("result", string(result)),
 		slog.String("operation", o.What),
-		slog.String("file", o.Name))
-	if o.To != "" {
-		attrs = append(attrs, slog.String("to", o.To))
+		slog.String("file", name))
+	if to != "" {
+		attrs = append(attrs, slog.String("to", to))
 	}
 	attrs = append(attrs, slog.String("user", o.Conn.User), slog.String("peer", ports.Peer(o.Conn.Peer)))
+	l.report.Changed(o, ports.Peer(o.Conn.Peer), result)
 	if o.Err != nil {
-		attrs = append(attrs, slog.String("error", o.Err.Error()))
+		attrs = append(attrs, slog.String("error", linequeue.ShortError(o.Err.Error())))
+		l.sayFew(level, failedRequests, o.Conn.Peer, "sftp", attrs...)
+		return
 	}
 	l.Say(level, "sftp", attrs...)
-	l.report.Changed(o, ports.Peer(o.Conn.Peer), result)
 }
 
 // refused logs a request for something that the server does not offer, such as a shell.
@@ -327,6 +358,6 @@ func (l *log) refused(r *sftp.Refusal) {
 	if r.Last {
 		attrs = append(attrs, slog.String("note", "further requests of this connection are not logged"))
 	}
-	l.Say(slog.LevelWarn, "sftp", attrs...)
+	l.sayFew(slog.LevelWarn, failedRequests, r.Conn.Peer, "sftp", attrs...)
 	l.report.Refused(r, ports.Peer(r.Conn.Peer))
 }

@@ -136,6 +136,7 @@ func (s *Service) KeepSecret(all []userroots.Secret) error {
 func (s *Service) Close() {
 	ports.CloseAll(s.at)
 	if s.log != nil {
+		s.log.few.Flush()
 		s.log.away.Flush()
 		s.log.locked.Flush()
 		s.log.badConns.Flush()
