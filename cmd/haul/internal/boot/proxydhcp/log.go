@@ -22,7 +22,7 @@ const maxLines = 20
 // other DHCP clients are logged only if trace is set.
 type eventLog struct {
 	*linequeue.Log
-	left   linequeue.RateLimited // logs how many lines were left out
+	few    linequeue.Budget // bounds the lines about answers and files, and logs how many lines were left out
 	trace  bool
 	dryRun bool
 
@@ -36,7 +36,10 @@ type eventLog struct {
 
 func newEventLog(log *slog.Logger, trace, dryRun bool) *eventLog {
 	q := linequeue.NewLog(log)
-	return &eventLog{Log: q, left: linequeue.RateLimited{Log: q, Message: "boot: lines left out", Unit: "packets"}, trace: trace, dryRun: dryRun}
+	return &eventLog{
+		Log: q, trace: trace, dryRun: dryRun,
+		few: linequeue.Budget{RateLimited: linequeue.RateLimited{Log: q, Message: "boot: lines left out", Unit: "packets"}},
+	}
 }
 
 // report logs a packet and counts it.
@@ -83,8 +86,8 @@ func (l *eventLog) report(e Event) {
 // caused this; "" if no request did.
 func (l *eventLog) staged(m pxe.Machine, file string) {
 	// A whole room of machines may get stuck at once, so the number of lines about stuck machines
-	// is limited. Lines about requested files are not limited here.
-	if file == "" && !l.takesLine(m.Stage.String(), m.MAC) {
+	// is limited. Requests for files may be forged, so each machine has a share of their lines.
+	if file == "" && !l.takesLine(m.Stage.String(), m.MAC) || file != "" && !l.few.Take(time.Now(), "requests for files", m.MAC.String()) {
 		return
 	}
 	level := slog.LevelInfo
@@ -95,13 +98,13 @@ func (l *eventLog) staged(m pxe.Machine, file string) {
 		level = slog.LevelWarn
 		attrs = append(attrs, slog.String("why", "nothing came after the stage "+m.Before.String()))
 	case file != "":
-		attrs = append(attrs, slog.String("file", file))
+		attrs = append(attrs, slog.String("file", linequeue.ShortName(file)))
 	}
 	l.Say(level, "boot", attrs...)
 }
 
-// takes reports whether a line about e may be logged now. A line about an answer may always be
-// logged, because package pxe limits the number of answers.
+// takes reports whether a line about e may be logged now. Each machine has a share of the lines about
+// answers, because its requests may be forged.
 func (l *eventLog) takes(e Event) bool {
 	cause := e.Answer.Reason.String()
 	switch {
@@ -110,7 +113,7 @@ func (l *eventLog) takes(e Event) bool {
 	case e.Err != nil:
 		cause = "the answer cannot be sent"
 	case e.Answer.Reason == pxe.Answered:
-		return true
+		return l.few.Take(time.Now(), "answers", e.Answer.MAC.String())
 	}
 	return l.takesLine(cause, e.Answer.MAC)
 }
@@ -126,13 +129,13 @@ func (l *eventLog) takesLine(cause string, mac dhcp.MAC) bool {
 	if l.lines++; l.lines <= maxLines {
 		return true
 	}
-	l.left.Count(slog.LevelWarn, cause, mac.String())
+	l.few.Count(slog.LevelWarn, cause, mac.String())
 	return false
 }
 
 // Close writes the lines that are still queued.
 func (l *eventLog) Close() {
-	l.left.Flush()
+	l.few.Flush()
 	l.Log.Close()
 }
 

@@ -249,3 +249,40 @@ func TestEventLog(t *testing.T) {
 		}
 	})
 }
+
+// The lines about answers and about requested files are bounded, for a machine and for all, since the
+// requests may be forged. Each machine that comes once has its lines.
+func TestEventLogFlood(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const flood, machines = 2000, 100
+		b, out := newTestService(t, Settings{Answer: true})
+		answered := Event{Interface: "eth0", Answer: pxe.Answer{MAC: RandomMAC(), Client: pxe.Client{Class: pxe.PXEClient, Arch: pxe.X64}, Form: pxe.Direct, File: "ipxe.efi"}}
+		long := strings.Repeat("n", 2000)
+		for range flood {
+			b.log.report(answered)
+			b.log.staged(pxe.Machine{MAC: answered.Answer.MAC, Stage: pxe.Kernel}, long)
+		}
+		for range machines {
+			answered.Answer.MAC = RandomMAC()
+			b.log.report(answered)
+			b.log.staged(pxe.Machine{MAC: answered.Answer.MAC, Stage: pxe.Script}, "script")
+		}
+		for range flood {
+			answered.Answer.MAC = RandomMAC()
+			b.log.report(answered)
+		}
+		b.Close()
+		offered, kernel, script := strings.Count(out.String(), "result=offered"), strings.Count(out.String(), "result=kernel"), strings.Count(out.String(), "result=script")
+		if kernel != 100 || script != machines || offered != 1000 {
+			t.Errorf("%d lines about offers, %d about kernels, %d about scripts", offered, kernel, script)
+		}
+		if strings.Contains(out.String(), long[:257]) || !strings.Contains(out.String(), long[:256]) {
+			t.Error("a name has not 256 bytes")
+		}
+		for _, text := range []string{"cause=answers packets=", `cause="requests for files" packets=`} {
+			if !strings.Contains(out.String(), text) {
+				t.Errorf("the log has no %q", text)
+			}
+		}
+	})
+}
