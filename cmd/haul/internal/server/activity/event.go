@@ -8,11 +8,14 @@ import (
 	"bytes"
 	"encoding/json"
 	"math"
+	"net/http"
 	"strconv"
 	"time"
 	"unicode/utf8"
 
 	"github.com/haul-project/haul/cmd/haul/internal/cli/console"
+	"github.com/haul-project/haul/cmd/haul/internal/server/meter"
+	"github.com/haul-project/haul/internal/linequeue"
 )
 
 // A Kind is the type of an event.
@@ -29,11 +32,12 @@ const (
 	LoginFailed Kind = "login_failed" // a user could not log in
 	Boot        Kind = "boot"         // a booting machine has reached another stage of its boot
 
-	Refused Kind = "refused" // a transfer was refused before it began
-	Probed  Kind = "probed"  // only the size of a file was requested, or the client has the file already
-	Part    Kind = "part"    // a part of an upload was received, or the complete upload has no name yet
-	Changed Kind = "changed" // a file or a directory was changed in another way, or an attempt to do so failed
-	Lost    Kind = "lost"    // the audit log has lost lines; only the audit log contains this event
+	Refused Kind = "refused"  // a transfer was refused before it began
+	Probed  Kind = "probed"   // only the size of a file was requested, or the client has the file already
+	Part    Kind = "part"     // a part of an upload was received, or the complete upload has no name yet
+	Changed Kind = "changed"  // a file or a directory was changed in another way, or an attempt to do so failed
+	Lost    Kind = "lost"     // the audit log has lost lines; only the audit log contains this event
+	LeftOut Kind = "left_out" // the audit log has left out lines, as strangers cause too many; only the audit log contains this event
 )
 
 // HookKinds are the kinds of events that can trigger a hook.
@@ -121,6 +125,36 @@ func (s Sum) MarshalJSON() ([]byte, error) {
 func (e *Event) took(began time.Time, d time.Duration) {
 	began, seconds := began.UTC().Truncate(time.Millisecond), math.Round(d.Seconds()*1e3)/1e3
 	e.Began, e.Seconds = &began, &seconds
+}
+
+// Fruitless reports whether a stranger can cause the event without success: nothing was moved or
+// changed, and nobody has logged in. There may be any number of such events.
+func (e *Event) Fruitless() bool {
+	if e.Bytes != nil && *e.Bytes > 0 {
+		return false
+	}
+	switch e.Event {
+	case Refused, Failed, LoginFailed:
+		return true
+	case Changed:
+		return e.Result != string(meter.Done)
+	case Probed: // the other probes are of files that exist
+		return e.Operation != "" || e.Status == http.StatusAccepted
+	}
+	return false
+}
+
+// Shorten cuts the texts of an event that is [Event.Fruitless] to the length that a log has for
+// them.
+func (e *Event) Shorten() {
+	for _, text := range []*string{&e.User, &e.File, &e.Path, &e.To, &e.Stored, &e.Key, &e.Operation} {
+		short := linequeue.ShortName(*text)
+		e.Cut = e.Cut || short != *text
+		*text = short
+	}
+	short := linequeue.ShortError(e.Error)
+	e.Cut = e.Cut || short != e.Error
+	e.Error = short
 }
 
 // AppendLine appends the event as one line of JSON, including the line feed.

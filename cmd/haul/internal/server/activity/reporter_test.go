@@ -182,3 +182,60 @@ func TestVariablesCut(t *testing.T) {
 		}
 	}
 }
+
+// Events in which nothing was moved or changed are fruitless, and no others.
+func TestFruitless(t *testing.T) {
+	none, some := int64(0), int64(1)
+	for _, one := range []struct {
+		event Event
+		want  bool
+	}{
+		{Event{Event: Refused}, true},
+		{Event{Event: Refused, Bytes: &none}, true},
+		{Event{Event: Refused, Bytes: &some}, false},
+		{Event{Event: Failed, Bytes: &none}, true},
+		{Event{Event: Failed, Bytes: &some}, false},
+		{Event{Event: LoginFailed}, true},
+		{Event{Event: Login}, false},
+		{Event{Event: Changed, Result: "refused"}, true},
+		{Event{Event: Changed, Result: "failed"}, true},
+		{Event{Event: Changed, Result: "done"}, false},
+		{Event{Event: Probed, Operation: http.MethodOptions}, true},
+		{Event{Event: Probed, Status: http.StatusAccepted, Bytes: &none}, true},
+		{Event{Event: Probed, Status: http.StatusNotModified, Bytes: &none}, false},
+		{Event{Event: Probed, Bytes: &none}, false},
+		{Event{Event: Uploaded, Bytes: &none}, false},
+		{Event{Event: Downloaded, Bytes: &none}, false},
+		{Event{Event: Part, Bytes: &none}, false},
+		{Event{Event: Lost}, false},
+		{Event{Event: LeftOut}, false},
+	} {
+		if got := one.event.Fruitless(); got != one.want {
+			t.Errorf("%s, result %q, status %d: %v", one.event.Event, one.event.Result, one.event.Status, got)
+		}
+	}
+}
+
+// A shortened event has the beginnings of its texts, and says that they are cut. A short event stays
+// as it is.
+func TestShorten(t *testing.T) {
+	long := strings.Repeat("\x01", maxName)
+	e := Event{User: long, File: long, Path: long, To: long, Stored: long, Operation: long, Error: long, Credential: Credential{Key: long}}
+	e.Shorten()
+	if line := e.AppendLine(nil); !e.Cut || len(line) > 16<<10 { // JSON escapes a control character in 6 bytes
+		t.Errorf("cut is %v, and the line has %d bytes", e.Cut, len(line))
+	}
+	for _, text := range []string{e.User, e.File, e.Path, e.To, e.Stored, e.Operation, e.Key} {
+		if text != long[:256] {
+			t.Errorf("a text has %d bytes", len(text))
+		}
+	}
+	short := Event{User: "u", File: long[:256], Error: "e"}
+	if short.Shorten(); short.Cut || short.User != "u" || short.File != long[:256] || short.Error != "e" {
+		t.Errorf("%+v", short)
+	}
+	failed := Event{Error: long}
+	if failed.Shorten(); !failed.Cut || failed.Error == "" || len(failed.Error) == len(long) {
+		t.Errorf("an error has %d bytes, and cut is %v", len(failed.Error), failed.Cut)
+	}
+}

@@ -1,9 +1,9 @@
 // Package audit records in a file what clients have done on a server. The file is append-only and
 // consists of JSON lines, with the hashes of uploads.
 //
-// The log is complete, or says how many lines it has lost. A line that cannot be written, because
-// the disk is full or too slow, is counted. The count is written as a separate line once there is
-// room.
+// The log is complete, or says how many lines it has lost, and how many it has left out because
+// strangers caused too many. A line that cannot be written, because the disk is full or too slow, is
+// counted. The count is written as a separate line once there is room.
 package audit
 
 import (
@@ -13,6 +13,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -36,6 +37,7 @@ type Log struct {
 	path  string
 	log   *slog.Logger
 	lines *linequeue.Queue[activity.Event]
+	few   linequeue.Budget // bounds the lines that strangers can cause
 
 	// Only the goroutine that writes lines uses these fields.
 	file    *os.File
@@ -65,6 +67,7 @@ func Open(path string, log *slog.Logger) (*Log, error) {
 		return nil, fmt.Errorf("start the audit log: %w", err)
 	}
 	l.lines = linequeue.New(l.write, l.gap)
+	l.few.Write = l.leftOut
 	go l.lines.Run()
 	return l, nil
 }
@@ -105,8 +108,34 @@ func endsTorn(f *os.File, size int64) bool {
 	return n == 1 && last[0] != '\n'
 }
 
-// Add adds a line. It never blocks.
-func (l *Log) Add(e activity.Event) { l.lines.Add(e) }
+// Add adds a line. It never blocks. Of the events that strangers can cause, each source has a share.
+func (l *Log) Add(e activity.Event) {
+	if e.Fruitless() {
+		cause := e.Protocol
+		if e.Event == activity.LoginFailed {
+			cause += loginCause
+		}
+		if !l.few.Take(e.Time, cause, e.Peer) {
+			return
+		}
+		e.Shorten()
+	}
+	l.lines.Add(e)
+}
+
+// loginCause is appended to the protocol in the cause of lines about failed logins. They have a budget of
+// their own, so that requests for absent files do not hide them.
+const loginCause = " login"
+
+// leftOut adds a line that says how many lines were left out.
+func (l *Log) leftOut(cause string, n int64, last string) bool {
+	protocol, login := strings.CutSuffix(cause, loginCause)
+	e := activity.Event{Event: activity.LeftOut, Time: time.Now(), Protocol: protocol, Peer: last, Lines: n}
+	if login {
+		e.Operation = "login"
+	}
+	return l.lines.Add(e)
+}
 
 // write writes a line. If lines were lost, it first writes a line with their number.
 func (l *Log) write(e activity.Event) {
@@ -214,6 +243,7 @@ func (l *Log) Close() {
 	if l == nil {
 		return
 	}
+	l.few.Flush()
 	if left := l.lines.Close(); left > 0 {
 		l.log.Error("audit: lines are lost, as the disk is too slow", "lines", left, "file", l.path)
 		return // do not close the file: the goroutine that writes still uses it

@@ -199,3 +199,59 @@ func TestOpenErrors(t *testing.T) {
 		}
 	}
 }
+
+// However many requests a stranger sends, the log has a bounded number of short lines about them,
+// says how many it has left out, and has all lines about transfers, failed logins and other sources.
+func TestFlood(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "audit.jsonl")
+	const flood, others = 20_000, 100
+	name := strings.Repeat("\x01", 4<<10)
+	at := time.Now()
+	l, _ := open(t, path)
+	for i := range flood {
+		l.Add(activity.Event{Event: activity.Refused, Time: at, Protocol: "http", Peer: "192.0.2.1:" + strconv.Itoa(1+i), File: name, Error: name})
+		if i < others {
+			l.Add(activity.Event{Event: activity.Downloaded, Time: at, Protocol: "http", Peer: "192.0.2.1:1", File: name})
+			l.Add(activity.Event{Event: activity.Refused, Time: at, Protocol: "http", Peer: "192.0.2.2:1", File: "other"})
+			l.Add(activity.Event{Event: activity.LoginFailed, Time: at, Protocol: "http", Peer: "192.0.2.1"})
+		}
+	}
+	l.Add(activity.Event{Event: activity.LoginFailed, Time: at, Protocol: "http", Peer: "192.0.2.1", User: name})
+	l.Close()
+	n, refused, other := map[string]int{}, 0, 0
+	var leftOut, logins int64
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text := range strings.Lines(string(text)) {
+		var e activity.Event
+		if err := json.Unmarshal([]byte(text), &e); err != nil {
+			t.Fatal(err)
+		}
+		n[string(e.Event)]++
+		switch {
+		case e.Event == activity.Downloaded && e.File != name:
+			t.Fatalf("the name of a file that is there has %d bytes", len(e.File))
+		case e.Event == activity.LeftOut && e.Operation == "login":
+			logins += e.Lines
+		case e.Event == activity.LeftOut:
+			leftOut += e.Lines
+		case e.File == "other":
+			other++
+		case e.Event == activity.Refused:
+			if refused++; !e.Cut || len(text) > 8<<10 {
+				t.Fatalf("a line has %d bytes, and cut is %v", len(text), e.Cut)
+			}
+		}
+		if e.Event == activity.LeftOut && (e.Protocol != "http" || !strings.HasPrefix(e.Peer, "192.0.2.1")) {
+			t.Errorf("%+v", e)
+		}
+	}
+	if n["downloaded"] != others || n["login_failed"] != others || logins != 1 || other != others || n["lost"] > 0 {
+		t.Errorf("the log has %v, with %d lines about another source; %d logins are left out", n, other, logins)
+	}
+	if refused > 200 || refused+int(leftOut) != flood {
+		t.Errorf("%d lines, and %d are left out", refused, leftOut)
+	}
+}
