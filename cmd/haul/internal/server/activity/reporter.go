@@ -33,11 +33,16 @@ type Reporter struct {
 
 // send passes an event to Audit and Hook.
 func (r *Reporter) send(e Event) {
-	if r.Audit != nil && e.Event != Boot {
-		r.Audit(e)
-	}
+	r.record(e)
 	if r.Hook != nil && slices.Contains(HookKinds, e.Event) {
 		r.Hook(e)
+	}
+}
+
+// record passes an event to Audit only.
+func (r *Reporter) record(e Event) {
+	if r.Audit != nil && e.Event != Boot {
+		r.Audit(e)
 	}
 }
 
@@ -64,6 +69,10 @@ func (r *Reporter) Ended(t meter.Ended) {
 	var published *store.Published
 	switch d := t.Detail.(type) {
 	case *tftp.Transfer:
+		if !isHeard(d) { // the request may be forged, so it triggers no hook
+			r.record(e)
+			return
+		}
 		published = d.Published
 	case *sftp.Transfer:
 		published = d.Published
@@ -81,6 +90,15 @@ func (r *Reporter) Ended(t meter.Ended) {
 		e.ofExchange(d)
 	}
 	r.finish(e, published)
+}
+
+// isHeard reports whether a TFTP client has sent an ACK or DATA after its request.
+func isHeard(t *tftp.Transfer) bool {
+	fitting := t.Received - t.Strays
+	if t.Outcome == tftp.EndedByPeer {
+		fitting-- // an ERROR shows no more than the request does
+	}
+	return fitting > 0
 }
 
 // finish sends an event. For an upload, it first lets Hash compute the hash of the file.

@@ -14,6 +14,8 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/server/meter"
 	"github.com/haul-project/haul/sftp"
 	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/tftp"
+	"github.com/haul-project/haul/tftp/transfer"
 	"github.com/haul-project/haul/users"
 	"github.com/haul-project/haul/web"
 )
@@ -179,6 +181,36 @@ func TestVariablesCut(t *testing.T) {
 	for _, want := range []string{"HAUL_USER=" + e.User[:maxText], "HAUL_FILE=" + e.File[:maxName]} {
 		if !slices.Contains(all, want) {
 			t.Errorf("%.14s... is missing", want)
+		}
+	}
+}
+
+// A TFTP transfer triggers a hook only if the peer has sent an ACK or DATA, because a request may
+// be forged. The audit log has its event in any case.
+func TestUnheard(t *testing.T) {
+	for _, one := range []struct {
+		what    string
+		stats   transfer.Stats
+		outcome tftp.Outcome
+		hook    bool
+	}{
+		{"nothing came", transfer.Stats{Sent: 5}, tftp.PeerSilent, false},
+		{"what came did not fit", transfer.Stats{Sent: 5, Received: 2, Strays: 2}, tftp.PeerSilent, false},
+		{"another request came", transfer.Stats{Sent: 1}, tftp.Replaced, false},
+		{"the disk is full", transfer.Stats{}, tftp.Failed, false},
+		{"an ERROR came", transfer.Stats{Sent: 1, Received: 1}, tftp.EndedByPeer, false},
+		{"an ACK and an ERROR came", transfer.Stats{Sent: 1, Received: 2}, tftp.EndedByPeer, true},
+		{"an ACK came", transfer.Stats{Sent: 5, Received: 1}, tftp.PeerSilent, true},
+		{"an ACK came, and what did not fit", transfer.Stats{Sent: 5, Received: 3, Strays: 2}, tftp.PeerSilent, true},
+	} {
+		audit, hook := 0, 0
+		r := &Reporter{Audit: func(Event) { audit++ }, Hook: func(Event) { hook++ }}
+		r.Ended(meter.Ended{
+			Info: meter.Info{Protocol: meter.TFTP, Write: true, Name: "n"},
+			End:  meter.End{Result: meter.Result(one.outcome), Detail: &tftp.Transfer{Outcome: one.outcome, Stats: one.stats}},
+		})
+		if audit != 1 || (hook == 1) != one.hook {
+			t.Errorf("%s: %d lines, %d hooks", one.what, audit, hook)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package hooks
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -76,6 +77,7 @@ type Queue struct {
 	log     *linequeue.Log
 	failed  linequeue.RateLimited
 	dropped linequeue.RateLimited
+	few     linequeue.Budget // bounds the runs that strangers can cause
 	helper  *helper
 	waiting *turns
 	closing chan struct{} // closed when the server shuts down
@@ -125,6 +127,7 @@ func newQueue(cfg Config) *Queue {
 	}
 	q.failed = linequeue.RateLimited{Log: q.log, Message: "hook", Unit: "runs"}
 	q.dropped = linequeue.RateLimited{Log: q.log, Message: "hooks are not run", Unit: "runs"}
+	q.few.RateLimited = linequeue.RateLimited{Log: q.log, Message: "hooks are not run, as one source or all cause too many", Unit: "runs"}
 	for i := range q.lines {
 		q.lines[i] = make(chan helperEnd, 1)
 	}
@@ -195,6 +198,8 @@ func (q *Queue) Send(e activity.Event) {
 		switch {
 		case isClosed(q.closing):
 			q.drop("the server ends", w)
+		case (e.Event == activity.Boot || e.Fruitless()) && !q.few.Take(e.Time, q.hooks[i].Target()+": "+string(e.Event), cmp.Or(e.Peer, e.MAC)):
+			q.lost.Add(1)
 		case !q.waiting.add(w):
 			q.drop("too many wait", w)
 		}
@@ -371,5 +376,6 @@ func (q *Queue) close(limit time.Duration) {
 	}
 	q.failed.Flush()
 	q.dropped.Flush()
+	q.few.Flush()
 	q.log.Close()
 }

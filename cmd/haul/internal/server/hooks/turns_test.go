@@ -1,10 +1,16 @@
 package hooks
 
 import (
+	"bytes"
+	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
+
+	"github.com/haul-project/haul/cmd/haul/internal/server/activity"
 )
 
 // Many events for one hook do not delay the others for long, and only events of that hook are
@@ -68,6 +74,43 @@ func TestTurnsAtOnce(t *testing.T) {
 	for hook := range taken {
 		if n := taken[hook].Load(); n != each {
 			t.Errorf("%d runs of hook %d were taken, want %d", n, hook, each)
+		}
+	}
+}
+
+// Of the events that strangers can cause, a source has a share of the runs. The runs of other events
+// are not counted.
+func TestShareOfRuns(t *testing.T) {
+	none, some := int64(0), int64(1)
+	for _, one := range []struct {
+		event  activity.Event
+		bounds bool
+	}{
+		{activity.Event{Event: activity.Boot, Peer: "192.0.2.1"}, true},
+		{activity.Event{Event: activity.Boot, Machine: activity.Machine{MAC: "52:54:00:12:34:56"}}, true},
+		{activity.Event{Event: activity.LoginFailed, Peer: "192.0.2.1"}, true},
+		{activity.Event{Event: activity.Failed, Bytes: &none, Peer: "192.0.2.1:5"}, true},
+		{activity.Event{Event: activity.Failed, Bytes: &some, Peer: "192.0.2.1:5"}, false},
+		{activity.Event{Event: activity.Uploaded, Bytes: &none, Peer: "192.0.2.1:5"}, false},
+		{activity.Event{Event: activity.Login, Peer: "192.0.2.1:5"}, false},
+	} {
+		var out bytes.Buffer
+		q := newQueue(Config{Hooks: []Hook{{On: activity.HookKinds, Run: []string{"/bin/x"}}}, Log: slog.New(slog.NewTextHandler(&out, nil))})
+		one.event.Time = time.Now()
+		const sent = 500
+		for range sent {
+			q.Send(one.event)
+		}
+		waits := len(q.waiting.some)
+		one.event.Peer = "192.0.2.2:1"
+		q.Send(one.event)
+		if others := len(q.waiting.some) - waits; others != 1 || (waits < sent) != one.bounds || waits == 0 || q.lost.Load() != int64(sent-waits) {
+			t.Errorf("%s: %d runs of %d, %d lost, %d of another source", one.event.Event, waits, sent, q.lost.Load(), others)
+		}
+		q.few.Flush()
+		q.log.Close()
+		if strings.Contains(out.String(), "too many") != one.bounds {
+			t.Errorf("%s: the log has %q", one.event.Event, out.String())
 		}
 	}
 }
