@@ -42,7 +42,6 @@ type archiving struct {
 	out   archiver
 	buf   *[copyBytes]byte
 	n     int // number of entries so far
-	held  int // how many entries handlerState.listed counts for this archive
 	asZip bool
 }
 
@@ -55,11 +54,10 @@ func (x directoryList) archive(kind string) {
 		return
 	}
 	a := &archiving{x: x, asZip: kind == "zip"}
-	defer func() { x.h.state.listed.give(a.held) }()
 	var list []entry
 	err := x.isDirectory()
 	if err == nil && !x.bodiless() {
-		list, err = a.list(x.name)
+		list, err = x.entries(x.name)
 	}
 	if err != nil {
 		x.fail(err)
@@ -129,21 +127,9 @@ func (a *archiving) write(list []entry) error {
 	return w.Flush()
 }
 
-// list returns the entries of a directory, which are counted in handlerState.listed and in held.
-func (a *archiving) list(name string) ([]entry, error) {
-	list, err := a.x.entries(name)
-	a.held += len(list)
-	return list, err
-}
-
-func (a *archiving) release(n int) {
-	a.held -= n
-	a.x.h.state.listed.give(n)
-}
-
 // directory writes the directory called name, and everything below it. The string `as` is the
 // directory's name in the archive. The files come first, because afterwards only the entries of the
-// subdirectories need to stay in memory.
+// subdirectories need to stay in memory. The caller must not keep the list.
 func (a *archiving) directory(name, as string, dir entry, list []entry, depth int) error {
 	if depth > maxArchiveDepth {
 		return errDeepArchive
@@ -152,31 +138,31 @@ func (a *archiving) directory(name, as string, dir entry, list []entry, depth in
 		return err
 	}
 	listingQuery{by: "name"}.sort(list)
-	for _, e := range list {
-		if !e.dir {
-			if err := a.file(path.Join(name, e.name), as+e.name); err != nil {
-				return err
-			}
+	var dirs []entry
+	files := slices.DeleteFunc(list, func(e entry) bool {
+		if e.dir {
+			dirs = append(dirs, e)
+		}
+		return e.dir
+	})
+	for e := range a.x.drain(files) {
+		if err := a.file(path.Join(name, e.name), as+e.name); err != nil {
+			return err
 		}
 	}
-	all := len(list)
-	// The copy lets the entries of files be freed.
-	dirs := slices.Clone(slices.DeleteFunc(list, func(e entry) bool { return !e.dir }))
-	a.release(all - len(dirs))
-	for _, e := range dirs {
+	for e := range a.x.drain(dirs) {
 		below := path.Join(name, e.name)
-		list, err := a.list(below)
+		list, err := a.x.entries(below)
 		if err == nil {
 			err = a.directory(below, as+e.name+"/", e, list, depth+1)
 		} else if leftOut(err) {
-			a.release(len(list))
+			a.x.giveListed(len(list))
 			err = nil
 		}
 		if err != nil {
 			return err
 		}
 	}
-	a.release(len(dirs))
 	return nil
 }
 
@@ -225,10 +211,9 @@ func (a *archiving) add(as string, e entry, size int64) (io.Writer, error) {
 	}
 	if a.asZip {
 		weight := zipListed + len(as)/zipNameBytes
-		if err := a.x.h.state.listed.take(weight); err != nil {
+		if err := a.x.takeListed(weight); err != nil {
 			return nil, err
 		}
-		a.held += weight
 	}
 	mode := e.mode
 	switch {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/haul-project/haul/internal/passwords"
 	"github.com/haul-project/haul/internal/rate"
+	"github.com/haul-project/haul/internal/shares"
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/users"
 )
@@ -20,6 +21,18 @@ const (
 	defaultRealm      = "haul"
 	DefaultStall      = time.Minute
 	defaultMaxUnsized = 1 << 30
+
+	// DefaultMaxOpen is the default of Handler.MaxOpen. Besides descriptors it bounds memory, because
+	// a request that hangs keeps a buffer of 64 to 256 KiB.
+	DefaultMaxOpen = 8192
+)
+
+// openTimes and listedTimes are the [shares.Bound.Times] of Handler.MaxOpen and maxListed. A source
+// that is alone may have seven eighths of the requests with open files, because all machines behind
+// one NAT are one source, and half of the entries.
+const (
+	openTimes   = 7
+	listedTimes = 1
 )
 
 // Bounds of listings, which are held in memory.
@@ -28,7 +41,8 @@ const (
 	// sorted, so it is held in memory, at about 50 bytes per entry besides its name.
 	maxListing = 1 << 18
 
-	// maxListed bounds the entries of all lists that are in memory at a time.
+	// maxListed bounds the entries of all lists that are in memory at a time. Two lists of a source
+	// may have maxListing entries.
 	maxListed = 4 * maxListing
 )
 
@@ -113,7 +127,8 @@ type Handler struct {
 	// means DefaultStall.
 	Stall time.Duration
 	// MaxOpen is how many requests may have files open at a time, at most seven eighths of them
-	// from one source; further requests get 503. 0 means DefaultMaxOpen.
+	// from one source: a user who has logged in, an address or an IPv6 network of 64 bits. Further
+	// requests get 503. 0 means DefaultMaxOpen.
 	MaxOpen int
 
 	// RatePerSource limits the bytes a second in each direction of one source, an address or an
@@ -137,8 +152,8 @@ type handlerState struct {
 	rate      rate.Pair
 	payers    rate.Accounts[payer]
 	logins    passwords.Checker
-	listed    listedEntries
-	open      openings
+	listed    shares.Table // entries of lists that are in memory
+	open      shares.Table // requests that have files open, or are about to open them
 	counts    counts
 }
 
@@ -176,9 +191,6 @@ func (h *Handler) stall() time.Duration { return cmp.Or(h.Stall, DefaultStall) }
 type counts struct {
 	active, requests, refused, failed, logins, failures, sent, received atomic.Int64
 }
-
-// listedEntries counts the entries of listings that are in memory.
-type listedEntries struct{ n atomic.Int64 }
 
 // An Exchange describes one request to the hooks of a [Handler]. The fields below Value are set
 // when the request is over, except that Status, Size and Range are set before a file is sent.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 
+	"github.com/haul-project/haul/internal/shares"
 	"github.com/haul-project/haul/users"
 )
 
@@ -87,7 +88,7 @@ func (x *exchange) account(v Visitor) error {
 
 // enterRate finds the rate that the request shares with other requests of the same user or source.
 func (x *exchange) enterRate() {
-	from := sourceOf(x.Peer.Addr())
+	from := shares.Network(x.Peer.Addr())
 	switch {
 	case x.acct.Rate > 0:
 		x.payer = payer{user: x.acct.User}
@@ -147,11 +148,11 @@ func (x *exchange) serve() {
 // there are too many, so that enough descriptors remain. The method end subtracts the request again,
 // after the request has closed its files.
 func (x *exchange) takeOpening() error {
-	from := sourceOf(x.Peer.Addr())
-	if !x.h.state.open.take(from, cmp.Or(x.h.MaxOpen, DefaultMaxOpen)) {
+	x.source = shares.SourceOf(x.User, x.Peer.Addr())
+	x.opened = x.h.state.open.Take(x.source, 1, shares.Bound{Most: cmp.Or(x.h.MaxOpen, DefaultMaxOpen), Times: openTimes})
+	if !x.opened {
 		return ErrManyOpen
 	}
-	x.opened, x.source = true, from
 	return nil
 }
 

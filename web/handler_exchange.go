@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/haul-project/haul/internal/rate"
+	"github.com/haul-project/haul/internal/shares"
 	"github.com/haul-project/haul/store"
 )
 
@@ -43,13 +44,14 @@ type exchange struct {
 	r *http.Request
 
 	acct     *Account
-	endLife  func()     // undoes endWith; nil if endWith was not called
-	payer    payer      // the key of throttle in handlerState.payers
-	throttle *rate.Pair // the rate limit of the account or the source; nil if neither has one
-	opened   bool       // the request is counted in handlerState.open, under source
-	source   netip.Addr // the key in handlerState.open
-	name     string     // the name in the store; "" if the target is not a valid name
-	dir      bool       // the target ends in a slash
+	endLife  func()        // undoes endWith; nil if endWith was not called
+	payer    payer         // the key of throttle in handlerState.payers
+	throttle *rate.Pair    // the rate limit of the account or the source; nil if neither has one
+	source   shares.Source // the key in handlerState.open and handlerState.listed
+	opened   bool          // the request is counted in handlerState.open
+	listed   int           // how many entries are counted in handlerState.listed for the request
+	name     string        // the name in the store; "" if the target is not a valid name
+	dir      bool          // the target ends in a slash
 
 	values [maxFields]string // the values of header fields: a slice for each would need an allocation
 	used   int
@@ -114,8 +116,9 @@ func (x *exchange) end() {
 		x.endLife()
 	}
 	if x.opened {
-		x.h.state.open.give(x.source)
+		x.h.state.open.Give(x.source, 1)
 	}
+	x.h.state.listed.Give(x.source, x.listed)
 	if x.acct != nil && x.acct.Close != nil {
 		x.acct.Close()
 	}

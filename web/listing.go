@@ -4,11 +4,13 @@ import (
 	"context"
 	"io"
 	"io/fs"
+	"iter"
 	"net/http"
 	"path"
 	"slices"
 	"strings"
 
+	"github.com/haul-project/haul/internal/shares"
 	"github.com/haul-project/haul/store"
 )
 
@@ -20,19 +22,44 @@ const (
 	listingBatch = 256 // entries read at a time
 )
 
-// take adds n entries, and returns an error if there are too many.
-func (l *listedEntries) take(n int) error {
-	if l.n.Add(int64(n)) > maxListed {
-		l.n.Add(int64(-n))
+// A directoryList is an exchange that lists a directory.
+type directoryList struct{ *exchange }
+
+// takeListed counts n more entries that the request holds in memory. It returns an error if there are
+// too many, in all or of the request's source. exchange.end gives back those that are left.
+func (x directoryList) takeListed(n int) error {
+	if !x.h.state.listed.Take(x.source, n, shares.Bound{Most: maxListed, Times: listedTimes}) {
 		return errListing
 	}
+	x.listed += n
 	return nil
 }
 
-func (l *listedEntries) give(n int) { l.n.Add(int64(-n)) }
+func (x directoryList) giveListed(n int) {
+	x.listed -= n
+	x.h.state.listed.Give(x.source, n)
+}
 
-// A directoryList is an exchange that lists a directory.
-type directoryList struct{ *exchange }
+// drain yields the entries of a list in turn. It releases those that were yielded while the others
+// are still to come, so that a list does not stay in memory as a whole while its peer receives it
+// slowly. The caller must not keep the list.
+func (x directoryList) drain(list []entry) iter.Seq[entry] {
+	return func(yield func(entry) bool) {
+		for len(list) > 0 {
+			n := len(list)
+			if n > listingBatch {
+				n /= 2
+			}
+			for _, e := range list[:n] {
+				if !yield(e) {
+					return
+				}
+			}
+			list = slices.Clone(list[n:]) // the copy lets the memory of the list be freed
+			x.giveListed(n)
+		}
+	}
+}
 
 // list answers with the entries of a directory.
 func (x directoryList) list(how listingQuery) {
@@ -55,12 +82,13 @@ func (x directoryList) list(how listingQuery) {
 		return
 	}
 	entries, err := x.entries(x.name)
-	defer x.h.state.listed.give(len(entries))
 	if err != nil {
 		x.fail(err)
 		return
 	}
+	all := len(entries)
 	found := how.keep(entries)
+	x.giveListed(all - len(found))
 	how.sort(found)
 	x.set("Content-Type", mediaType)
 	if x.acct.Access.writes() {
@@ -71,9 +99,9 @@ func (x directoryList) list(how listingQuery) {
 	x.writeHeader(http.StatusOK)
 	w := pieceWriter{x.exchange}
 	if how.json {
-		err = writeJSON(w, found)
+		err = writeJSON(w, x.drain(found))
 	} else {
-		err = writeHTML(w, x.Name, x.acct.Access, how, found, len(entries))
+		err = writeHTML(w, x.Name, x.acct.Access, how, x.drain(found), len(found), all)
 	}
 	if err != nil {
 		x.abort(err)
@@ -102,8 +130,7 @@ type gathering struct {
 // client could get: entries that are neither files nor directories, links that are dangling or lead
 // out of the store, and names that no path can express. It also leaves out links to the directory
 // itself or to one above it, because a client that follows all links would never finish. All
-// returned entries are counted in handlerState.listed, even if there is an error, and the caller
-// has to release them.
+// returned entries are counted by takeListed, even if there is an error.
 func (x directoryList) entries(name string) (list []entry, err error) {
 	g := &gathering{name: name}
 	switch can := store.CapabilitiesOf(x.acct.Store); {
@@ -172,7 +199,7 @@ func (x directoryList) addEntry(g *gathering, fi fs.FileInfo) error {
 	if len(g.list) == maxListing {
 		return errManyListed
 	}
-	if err := x.h.state.listed.take(1); err != nil {
+	if err := x.takeListed(1); err != nil {
 		return err
 	}
 	g.list = append(g.list, entryOf(name, fi))

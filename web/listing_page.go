@@ -6,6 +6,7 @@ import (
 	"html"
 	"html/template"
 	"io"
+	"iter"
 	"net/url"
 	"path"
 	"strconv"
@@ -65,19 +66,18 @@ type crumb struct{ Name, Link string }
 // they are sorted by it already, reverses the order.
 type column struct{ Heading, Link, Sorted, Arrow string }
 
-// writeHTML writes a listing as a page. It escapes all text that comes from outside. `entries` holds
-// the entries that match the search, and `all` is the number of all entries of the directory.
-func writeHTML(to io.Writer, name string, access Access, how listingQuery, entries []entry, all int) error {
+// writeHTML writes a listing as a page. It escapes all text that comes from outside. `entries` yields
+// the n entries that match the search, and `all` is the number of all entries of the directory.
+func writeHTML(to io.Writer, name string, access Access, how listingQuery, entries iter.Seq[entry], n, all int) error {
 	w := bufio.NewWriterSize(to, listingBuffer)
-	p := newPage(name, how, len(entries), all)
+	p := newPage(name, how, n, all)
 	if access.writes() {
 		p.Uploads, p.Replaces, p.Scripts = true, access.replaces(), append(p.Scripts, template.JS(uploadScript))
 	}
 	if err := pageTemplate.ExecuteTemplate(w, "head", p); err != nil {
 		return err
 	}
-	for i := range entries {
-		e := &entries[i]
+	for e := range entries {
 		shown, size := e.name, readableSize(e.size)
 		if e.dir {
 			shown, size = shown+"/", ""

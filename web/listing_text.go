@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"io"
 	"io/fs"
+	"iter"
 	"net/url"
 	"slices"
 	"strings"
@@ -25,11 +26,11 @@ const (
 //	{"name":"boot","type":"directory","mtime":"2026-01-02T03:04:05Z"}
 //
 // A name that is not valid UTF-8 is also written in base64, as name_bytes.
-func writeJSON(to io.Writer, entries []entry) error {
+func writeJSON(to io.Writer, entries iter.Seq[entry]) error {
 	w := bufio.NewWriterSize(to, listingBuffer)
-	between := "[\n"
-	for i := range entries {
-		e := &entries[i]
+	const first = "[\n"
+	between := first
+	for e := range entries {
 		name, err := json.Marshal(e.name)
 		if err != nil {
 			return err
@@ -54,7 +55,7 @@ func writeJSON(to io.Writer, entries []entry) error {
 		between = ",\n"
 	}
 	end := "\n]\n"
-	if len(entries) == 0 {
+	if between == first {
 		end = "[]\n"
 	}
 	if _, err := w.WriteString(end); err != nil {
@@ -124,7 +125,8 @@ func (q listingQuery) keep(entries []entry) []entry {
 		return entries
 	}
 	want := strings.ToLower(q.search)
-	return slices.DeleteFunc(entries, func(e entry) bool { return !strings.Contains(strings.ToLower(e.name), want) })
+	found := slices.DeleteFunc(entries, func(e entry) bool { return !strings.Contains(strings.ToLower(e.name), want) })
+	return slices.Clone(found) // the copy lets the memory of the list be freed
 }
 
 // prefersJSON reports whether Accept names JSON, and HTML is absent or ranks lower.
