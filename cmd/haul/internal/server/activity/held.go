@@ -6,24 +6,30 @@ import (
 	"sync"
 	"time"
 
+	"github.com/haul-project/haul/internal/shares"
 	"github.com/haul-project/haul/internal/tempname"
 	"github.com/haul-project/haul/sftp"
 	"github.com/haul-project/haul/store"
 )
 
-// maxHeld is how many uploads may wait until their clients rename them. Further uploads are
-// reported at once.
+// maxHeld is how many uploads may wait until their clients rename them. A user has as many of them as
+// are still free. Further uploads are reported at once.
 const maxHeld = 1024
+
+var heldBound = shares.Bound{Most: maxHeld, Times: 1}
 
 // held keeps SFTP uploads that clients of haul have written to temporary files. The client renames
 // the temporary file next. The upload is reported only then, because its final name is not known
 // earlier.
 type held struct {
-	mu  sync.Mutex
-	all map[heldKey]*heldUpload // guarded by mu
+	mu    sync.Mutex
+	all   map[heldKey]*heldUpload // guarded by mu
+	users shares.Table            // the number of uploads in all, of each user
 }
 
 type heldKey struct{ user, name string }
+
+func (k heldKey) source() shares.Source { return shares.Source{User: k.user} }
 
 type heldUpload struct {
 	conn  *sftp.Conn // the connection that closed the file
@@ -47,7 +53,7 @@ func (h *held) add(t *sftp.Transfer, e Event, file *store.Published) bool {
 		sum := *before.event.Bytes + *e.Bytes
 		e.Bytes = &sum
 		e.took(*before.event.Began, time.Since(*before.event.Began))
-	case len(h.all) >= maxHeld:
+	case !h.users.Take(key.source(), 1, heldBound):
 		return false
 	case h.all == nil:
 		h.all = map[heldKey]*heldUpload{}
@@ -66,13 +72,19 @@ func (h *held) take(o *sftp.Operation) (e Event, file *store.Published, ok bool)
 	if u == nil {
 		return e, nil, false
 	}
-	delete(h.all, key)
+	h.remove(key)
 	e = u.event
 	e.Time, e.File = time.Now(), o.To
 	if dir, below := strings.CutSuffix(e.Path, o.Name); below {
 		e.Path = dir + o.To
 	}
 	return e, u.file, true
+}
+
+// remove forgets an upload. The caller holds mu.
+func (h *held) remove(key heldKey) {
+	delete(h.all, key)
+	h.users.Give(key.source(), 1)
 }
 
 // ConnEnded reports the uploads that a client did not rename before its SFTP connection ended.
@@ -84,7 +96,7 @@ func (r *Reporter) ConnEnded(c *sftp.Conn) {
 	r.held.mu.Lock()
 	for key, u := range r.held.all {
 		if u.conn == c {
-			delete(r.held.all, key)
+			r.held.remove(key)
 			left = append(left, u)
 		}
 	}

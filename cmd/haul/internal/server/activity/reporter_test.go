@@ -165,12 +165,53 @@ func TestHiddenNames(t *testing.T) {
 			t.Errorf("event %d is %+v, want %+v", i, e, w)
 		}
 	}
-	for i := range maxHeld + 1 {
-		ended("/"+strconv.Itoa(i)+hidden("C"), 1, false)
+}
+
+// A user's uploads that wait for their names leave room for those of other users. Uploads beyond that
+// are reported at once. The room is free again when a file is renamed, and when a connection ends.
+func TestHiddenNamesOfUsers(t *testing.T) {
+	now := 0
+	r := &Reporter{Audit: func(e Event) {
+		if e.Event == Uploaded {
+			now++
+		}
+	}}
+	key := strings.Repeat("A", 26)
+	name := func(i int) string { return "/" + strconv.Itoa(i) + "/.haul-" + key + ".upload" }
+	alice, bob := &sftp.Conn{User: "alice"}, &sftp.Conn{User: "bob"}
+	upload := func(c *sftp.Conn, i int) {
+		r.Ended(meter.Ended{
+			Info: meter.Info{Protocol: meter.SFTP, Write: true, User: c.User, Name: name(i)},
+			End:  meter.End{Result: meter.Done, File: name(i), Detail: &sftp.Transfer{Conn: c, Name: name(i), Write: true}},
+		})
 	}
-	if len(got) != len(want)+1 {
-		t.Errorf("%d events of more uploads than are held", len(got)-len(want))
+	wantNow := func(when string, want int) {
+		t.Helper()
+		if now != want {
+			t.Errorf("%s: %d uploads are reported, want %d", when, now, want)
+		}
+		now = 0
 	}
+	for i := range maxHeld {
+		upload(alice, i)
+	}
+	wantNow("alice has more than her share", maxHeld/2)
+	upload(alice, 0)
+	wantNow("another handle of the same file", 0)
+	upload(bob, 1)
+	wantNow("bob has none", 0)
+	r.Changed(&sftp.Operation{Conn: bob, What: "rename", Name: name(1), To: "/file"}, "192.0.2.1:5", meter.Done)
+	wantNow("bob's file has its name", 1)
+	r.ConnEnded(alice)
+	for i := range maxHeld/2 - 1 {
+		upload(alice, i)
+	}
+	wantNow("alice is back", 0)
+	r.Changed(&sftp.Operation{Conn: alice, What: "rename", Name: name(0), To: "/file"}, "192.0.2.1:5", meter.Done)
+	wantNow("a file of alice has its name", 1)
+	upload(alice, maxHeld)
+	upload(alice, maxHeld+1)
+	wantNow("there is room for another file", 0)
 }
 
 // A text has the same length in a variable as in JSON.
