@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"math"
 	"net/http"
+	"net/netip"
 	"strconv"
 	"time"
 	"unicode/utf8"
@@ -16,6 +17,7 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/cli/console"
 	"github.com/haul-project/haul/cmd/haul/internal/server/meter"
 	"github.com/haul-project/haul/internal/linequeue"
+	"github.com/haul-project/haul/internal/shares"
 )
 
 // A Kind is the type of an event.
@@ -82,6 +84,20 @@ type Event struct {
 
 	Error string `json:"error,omitempty"`
 	Lines int64  `json:"lines,omitempty"`
+}
+
+// Source returns whose share of a bound the event counts for: its user or, if that is not known for
+// sure, the address of the peer. It is the zero Source if neither is known.
+func (e *Event) Source() shares.Source {
+	peer, err := netip.ParseAddrPort(e.Peer)
+	addr := peer.Addr()
+	if err != nil {
+		addr, _ = netip.ParseAddr(e.Peer) // of an event that has no port
+	}
+	if e.Event == LoginFailed { // the user is who the peer claims to be
+		return shares.SourceOf("", addr)
+	}
+	return shares.SourceOf(e.User, addr)
 }
 
 // A Credential says how a user has logged in, or tried to log in.

@@ -15,6 +15,7 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/cli/console"
 	"github.com/haul-project/haul/cmd/haul/internal/server/activity"
 	"github.com/haul-project/haul/cmd/haul/internal/server/meter"
+	"github.com/haul-project/haul/internal/shares"
 	"github.com/haul-project/haul/store"
 )
 
@@ -23,7 +24,8 @@ const (
 	// goroutines compete with the goroutines that clients wait for.
 	hashers = 2
 
-	// maxHashes is how many files may wait until they are hashed.
+	// maxHashes is how many files may wait until they are hashed. A source has as many of them as are
+	// still free.
 	maxHashes = 1 << 14
 
 	hashBuffer = 256 << 10 // how many bytes of a file are read at a time
@@ -35,6 +37,7 @@ const (
 // A Hasher computes the SHA-256 of uploaded files after they have been published under their names.
 type Hasher struct {
 	waiting chan hashing
+	shares  shares.Table  // the number of waiting files in all, and of each source
 	closing chan struct{} // closed when the server shuts down
 	late    atomic.Bool   // set when hashGrace is over: the files that still wait are not hashed
 	working sync.WaitGroup
@@ -70,11 +73,11 @@ func (h *Hasher) Hash(e activity.Event, file *store.Published, then func(activit
 		h.finish(one, "", errUnknown)
 		return
 	}
-	select {
-	case h.waiting <- one:
-	default:
+	if !h.shares.Take(e.Source(), 1, shares.Bound{Most: maxHashes, Times: 1}) {
 		h.finish(one, "", errMany)
+		return
 	}
+	h.waiting <- one // never blocks: a share was taken, so the channel has room
 }
 
 // These are the reasons why there is no hash.
@@ -89,6 +92,7 @@ var (
 func (h *Hasher) work() {
 	buf := make([]byte, hashBuffer)
 	for one, ok := h.next(); ok; one, ok = h.next() {
+		h.shares.Give(one.event.Source(), 1)
 		sum, err := h.sum(one, buf)
 		h.finish(one, sum, err)
 	}

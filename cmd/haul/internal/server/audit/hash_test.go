@@ -153,12 +153,22 @@ func TestManyHashes(t *testing.T) {
 	for range hashers {
 		<-busy
 	}
-	done := make(chan activity.Event, maxHashes+1)
-	for range maxHashes {
-		h.Hash(activity.Event{Path: path}, file, func(e activity.Event) { done <- e })
+	done := make(chan activity.Event, maxHashes+2)
+	add := func(user string, n int) {
+		for range n {
+			h.Hash(activity.Event{Path: path, User: user}, file, func(e activity.Event) { done <- e })
+		}
 	}
+	add("alice", maxHashes/2)
 	if len(done) != 0 {
 		t.Fatal("a hash is there before its turn")
+	}
+	add("alice", 1) // this is more than the share of a user
+	wantWhy(t, <-done, "too many")
+	add("bob", maxHashes/4)
+	add("", maxHashes/4) // events without a user and an address have no share
+	if len(done) != 0 {
+		t.Fatal("there is no room for others")
 	}
 	wantWhy(t, hash(t, h, path, file), "too many")
 	close(resume)

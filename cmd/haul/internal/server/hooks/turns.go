@@ -4,10 +4,12 @@ import (
 	"sync"
 
 	"github.com/haul-project/haul/cmd/haul/internal/server/activity"
+	"github.com/haul-project/haul/internal/shares"
 )
 
 const (
-	// maxQueue is how many runs of one hook may wait. Further runs are dropped and counted.
+	// maxQueue is how many runs of one hook may wait. The events of a source trigger as many of them as
+	// are still free. Further runs are dropped and counted.
 	maxQueue = 1024
 
 	// maxQueues is how many runs of all hooks together may wait. If there are many hooks, each hook
@@ -25,7 +27,8 @@ type waiting struct {
 // events for one hook, such as wrong passwords, do not delay the others.
 type turns struct {
 	queues []chan waiting
-	some   chan struct{} // contains one value for each waiting run; receive a value before each call of take
+	shares []shares.Table // the number of waiting runs in all and of each source, for each queue
+	some   chan struct{}  // contains one value for each waiting run; receive a value before each call of take
 
 	mu   sync.Mutex
 	next int // the index of the hook whose turn it is; guarded by mu
@@ -33,22 +36,23 @@ type turns struct {
 
 func newTurns(hooks int) *turns {
 	each := min(maxQueue, maxQueues/max(hooks, 1))
-	t := &turns{some: make(chan struct{}, hooks*each)}
+	t := &turns{some: make(chan struct{}, hooks*each), shares: make([]shares.Table, hooks)}
 	for range hooks {
 		t.queues = append(t.queues, make(chan waiting, each))
 	}
 	return t
 }
 
-// add queues a run. It returns false if too many runs of its hook wait.
+// add queues a run. It returns false if too many runs of its hook wait, in all or for the event's
+// source.
 func (t *turns) add(w waiting) bool {
-	select {
-	case t.queues[w.hook] <- w:
-		t.some <- struct{}{} // never blocks: the channel has room for all runs
-		return true
-	default:
+	queue := t.queues[w.hook]
+	if !t.shares[w.hook].Take(w.event.Source(), 1, shares.Bound{Most: cap(queue), Times: 1}) {
 		return false
 	}
+	queue <- w // never blocks: a share was taken, so the channel has room
+	t.some <- struct{}{}
+	return true
 }
 
 // take returns the next run. Before each call, the caller must have received a value from the
@@ -61,6 +65,7 @@ func (t *turns) take() waiting {
 		t.next = (t.next + 1) % len(t.queues)
 		select {
 		case w := <-queue:
+			t.shares[w.hook].Give(w.event.Source(), 1)
 			return w
 		default:
 		}

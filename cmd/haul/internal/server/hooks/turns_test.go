@@ -2,8 +2,10 @@ package hooks
 
 import (
 	"bytes"
+	"fmt"
 	"log/slog"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -34,6 +36,40 @@ func TestTurns(t *testing.T) {
 	}
 	if want := []int{0, 2, 0, 2, 0}; !slices.Equal(got, want) {
 		t.Errorf("the turns are %v, want %v", got, want)
+	}
+}
+
+// Events of one source, such as wrong passwords, leave room for those of others. A peer whose login
+// fails is one source, whatever users it names.
+func TestTurnsOfSources(t *testing.T) {
+	turns := newTurns(1)
+	failed := func(i int, peer string) bool {
+		return turns.add(waiting{event: activity.Event{Event: activity.LoginFailed, User: strconv.Itoa(i), Peer: peer}})
+	}
+	upload := func(user, peer string) bool {
+		return turns.add(waiting{event: activity.Event{Event: activity.Uploaded, User: user, Peer: peer}})
+	}
+	added := 0
+	for i := range maxQueue {
+		if failed(i, fmt.Sprintf("[2001:db8::%x]:%d", i, i+1)) {
+			added++
+		}
+	}
+	if added != maxQueue/2 {
+		t.Errorf("%d runs of one network wait, want %d", added, maxQueue/2)
+	}
+	if failed(0, "2001:db8::1") {
+		t.Error("a peer without a port is another source")
+	}
+	if !upload("", "192.0.2.1:1") || !upload("alice", "[2001:db8::1]:1") {
+		t.Error("there is no room for others")
+	}
+	for range maxQueue / 2 {
+		<-turns.some
+		turns.take()
+	}
+	if !failed(0, "[2001:db8::1]:1") {
+		t.Error("there is no room when the runs have ended")
 	}
 }
 
