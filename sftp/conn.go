@@ -15,6 +15,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"github.com/haul-project/haul/internal/penalty"
+	"github.com/haul-project/haul/internal/shares"
 	"github.com/haul-project/haul/internal/sshconn"
 	"github.com/haul-project/haul/sftp/internal/wire"
 	"github.com/haul-project/haul/users"
@@ -46,6 +47,7 @@ func newServerConn(s *Server, ctx context.Context, nc net.Conn, visit *penalty.V
 	c.begin(ctx, s, nc.RemoteAddr(), nc.LocalAddr())
 	c.passwords = passwordGuard{ctx: c.ctx, visit: visit}
 	c.quota.stop, c.quota.run, c.quota.windows = c.cancel, c.work.Go, &s.shared.windows
+	c.quota.source = shares.SourceOf("", addressOf(nc.RemoteAddr()))
 	return c
 }
 

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/haul-project/haul/internal/shares"
 	"github.com/haul-project/haul/internal/sshconn"
 )
 
@@ -60,7 +61,8 @@ type receiveQuota struct {
 	run  func(func()) // runs a function on a goroutine of the connection
 	poke func()       // sends a message that has no effect on the peer; set before any channel is open
 
-	windows *wideWindows // counts the wide windows of all connections
+	windows *shares.Table // counts the wide windows of all connections
+	source  shares.Source // the key of the connection in windows
 
 	// looked and lookedWrote are the values of the fields came and wrote at the last check. Only the
 	// goroutine that reads the connection uses them.
@@ -324,11 +326,11 @@ func (q *queue) widen() {
 	if q.taken < wideFrom || q.window > channelWindow || r.wide != nil || r.fixed {
 		return
 	}
-	if _, open := r.queues[q]; !open || !r.windows.take() {
+	if _, open := r.queues[q]; !open || !r.windows.Take(r.source, 1, wideBound) {
 		return
 	}
 	if !addWindow(q.ch, wideWindow-channelWindow) {
-		r.windows.give()
+		r.windows.Give(r.source, 1)
 		r.fixed = true
 		return
 	}
@@ -338,7 +340,7 @@ func (q *queue) widen() {
 // narrow frees the wide window of a channel, if the channel has one. The caller holds quota.mu.
 func (q *queue) narrow() {
 	if r := q.quota; r.wide == q {
-		r.windows.give()
+		r.windows.Give(r.source, 1)
 		r.wide = nil
 	}
 }

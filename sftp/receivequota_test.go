@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/haul-project/haul/internal/race"
+	"github.com/haul-project/haul/internal/shares"
 	"github.com/haul-project/haul/sftp/internal/wire"
 )
 
@@ -90,7 +91,7 @@ func newTestQuota(t *testing.T) (quota *receiveQuota, await func(), why *error) 
 	t.Helper()
 	var work sync.WaitGroup
 	why = new(error)
-	quota = &receiveQuota{run: work.Go, windows: &wideWindows{}, poke: func() { quota.wrote.Add(1) }}
+	quota = &receiveQuota{run: work.Go, windows: &shares.Table{}, poke: func() { quota.wrote.Add(1) }}
 	quota.stop = func(err error) {
 		if *why == nil {
 			*why = err

@@ -40,6 +40,7 @@ import (
 
 	"github.com/haul-project/haul/internal/penalty"
 	"github.com/haul-project/haul/internal/rate"
+	"github.com/haul-project/haul/internal/shares"
 	"github.com/haul-project/haul/internal/sshconn"
 )
 
@@ -157,7 +158,7 @@ type shared struct {
 	rate     rate.Pair             // enforces Server.Rate
 	accounts rate.Accounts[string] // enforces Account.Rate for each user
 	pending  pendingUploads
-	windows  wideWindows
+	windows  shares.Table  // the channels of all connections that have a wide window
 	hashing  chan struct{} // holds an element for each hash that is being computed
 	counts   counts
 }

@@ -3,7 +3,8 @@ package sftp
 import (
 	"reflect"
 	"sync"
-	"sync/atomic"
+
+	"github.com/haul-project/haul/internal/shares"
 )
 
 // The window of a channel in x/crypto is always 2 MiB. At a round trip of 20 ms, this limits
@@ -24,23 +25,11 @@ const (
 	wideFrom = 1 << 20
 
 	// maxWide is how many channels of all connections may have a wide window at a time. Together
-	// they can hold 64 MiB more than with usual windows.
+	// they can hold 64 MiB more than with usual windows. One address can have as many as are free.
 	maxWide = 32
 )
 
-// wideWindows counts the channels of all connections that have a wide window.
-type wideWindows struct{ n atomic.Int64 }
-
-// take counts another wide window and returns true. If there are maxWide already, it returns false.
-func (w *wideWindows) take() bool {
-	if w.n.Add(1) <= maxWide {
-		return true
-	}
-	w.n.Add(-1)
-	return false
-}
-
-func (w *wideWindows) give() { w.n.Add(-1) }
+var wideBound = shares.Bound{Most: maxWide, Times: 1}
 
 // addWindow adds bytes to the number that a channel of x/crypto counts as consumed, so that the
 // next read offers them to the client as window. The window then stays wider by that many bytes,

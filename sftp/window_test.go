@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/netip"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -12,6 +13,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
+	"github.com/haul-project/haul/internal/shares"
 	"github.com/haul-project/haul/sftp/internal/wire"
 	"github.com/haul-project/haul/store"
 )
@@ -71,8 +73,11 @@ func TestWideWindow(t *testing.T) {
 	second, q := s.rawSession(t, 1)
 	upload(q, q.open("b", openAnew), 2*wideFrom)
 	wantWindow(t, second, channelWindow)
-	if n := w.server.shared.windows.n.Load(); n != 1 {
+	if n := w.server.shared.windows.Count(); n != 1 {
 		t.Errorf("%d wide windows are counted, want 1", n)
+	}
+	if w.server.shared.windows.Take(shares.SourceOf("", netip.MustParseAddr("192.0.2.1")), maxWide/2, wideBound) {
+		t.Error("the wide window does not count for its address")
 	}
 	if err := s.write(message(msgChannelClose, first.theirs)); err != nil {
 		t.Fatal(err)
@@ -150,7 +155,7 @@ func TestWideWindowsFull(t *testing.T) {
 		wantWindow(t, c, want)
 		all = append(all, client{c, p, h})
 	}
-	if n := w.server.shared.windows.n.Load(); n != maxWide {
+	if n := w.server.shared.windows.Count(); n != maxWide {
 		t.Errorf("%d windows are wide, want %d", n, maxWide)
 	}
 	before := heap()
@@ -170,7 +175,7 @@ func TestWideWindowsFull(t *testing.T) {
 		c.s.nc.Close()
 	}
 	w.end()
-	if n := w.server.shared.windows.n.Load(); n != 0 {
+	if n := w.server.shared.windows.Count(); n != 0 {
 		t.Errorf("%d wide windows are still counted", n)
 	}
 }
@@ -224,8 +229,33 @@ func TestQuotaWide(t *testing.T) {
 		t.Errorf("after %d bytes it ends by %v, want at most %d", sent, *why, most)
 	}
 	quota.close(q)
-	if n := quota.windows.n.Load(); n != 0 {
+	if n := quota.windows.Count(); n != 0 {
 		t.Errorf("%d wide windows are still counted", n)
+	}
+}
+
+// The connections of one source have at most half of the wide windows, and others can have the rest.
+func TestWideWindowShares(t *testing.T) {
+	var windows shares.Table
+	ones := func(from string) (n int) {
+		for range maxWide {
+			quota, _, _ := newTestQuota(t)
+			quota.windows, quota.source = &windows, shares.SourceOf("", netip.MustParseAddr(from))
+			p := &wideSource{packetSource: newPacketSource(quota)}
+			q := quota.open(p)
+			t.Cleanup(func() { quota.close(q) })
+			p.send(wideFrom, wideFrom)
+			if _, err := io.ReadFull(q, make([]byte, wideFrom)); err != nil {
+				t.Fatal(err)
+			}
+			if q.window == wideWindow {
+				n++
+			}
+		}
+		return n
+	}
+	if one, other := ones("192.0.2.1"), ones("192.0.2.2"); one != maxWide/2 || other != maxWide/4 {
+		t.Errorf("%d of one source are wide, and %d of another one", one, other)
 	}
 }
 
@@ -240,7 +270,7 @@ func TestNoWideWindowAtTheEnd(t *testing.T) {
 	if _, err := io.ReadFull(q, make([]byte, channelWindow)); err != nil {
 		t.Fatal(err)
 	}
-	if n := quota.windows.n.Load(); n != 0 || q.window != channelWindow || p.myConsumed != 0 {
+	if n := quota.windows.Count(); n != 0 || q.window != channelWindow || p.myConsumed != 0 {
 		t.Errorf("%d wide windows are counted, the window has %d bytes, and %d more are offered", n, q.window, p.myConsumed)
 	}
 }
@@ -298,7 +328,7 @@ func TestAddWindow(t *testing.T) {
 	if _, err := io.ReadFull(q, make([]byte, 2*wideFrom)); err != nil {
 		t.Fatal(err)
 	}
-	if n := quota.windows.n.Load(); n != 0 || q.window != channelWindow {
+	if n := quota.windows.Count(); n != 0 || q.window != channelWindow {
 		t.Errorf("a channel that cannot have one has a window of %d, and %d are counted", q.window, n)
 	}
 }

@@ -38,7 +38,7 @@ func TestShares(t *testing.T) {
 			s := Source{User: fmt.Sprint(i)}
 			table.Give(s, table.of[s])
 		}
-		if table.n != 0 || len(table.of) != 0 {
+		if table.Count() != 0 || len(table.of) != 0 {
 			t.Errorf("%+v: %d are left, of %v", c.bound, table.n, table.of)
 		}
 	}
