@@ -235,8 +235,8 @@ func TestHashesEnd(t *testing.T) {
 			}
 		}
 	}
-	for cap(w.server.shared.hashing) > len(w.server.shared.hashing) { // until no hash is being computed
-		w.server.shared.hashing <- struct{}{}
+	for cap(w.server.shared.hashing.places) > len(w.server.shared.hashing.places) { // until no hash is being computed
+		w.server.shared.hashing.places <- struct{}{}
 	}
 	waits, input := begin("md5sum /file"), begin("md5sum")
 	if _, err := c.NewSession(); err == nil {
@@ -276,8 +276,8 @@ func TestHashesDrain(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.file("file", "data")
-		for cap(w.server.shared.hashing) > len(w.server.shared.hashing) {
-			w.server.shared.hashing <- struct{}{}
+		for cap(w.server.shared.hashing.places) > len(w.server.shared.hashing.places) {
+			w.server.shared.hashing.places <- struct{}{}
 		}
 		s, err := c.NewSession()
 		if err != nil {
@@ -296,8 +296,8 @@ func TestHashesDrain(t *testing.T) {
 		if !hashed {
 			stop()
 		}
-		for range cap(w.server.shared.hashing) {
-			<-w.server.shared.hashing
+		for range cap(w.server.shared.hashing.places) {
+			<-w.server.shared.hashing.places
 		}
 		if err := s.Wait(); err != nil || out.String() != md5Of("data")+"  /file\n" {
 			t.Errorf("hashed %v: %q, %v", hashed, out.String(), err)

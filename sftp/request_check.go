@@ -157,12 +157,11 @@ func (c *userConn) hashBlock(ctx context.Context, r io.Reader, n int64, h hash.H
 }
 
 func (c *userConn) hashInTurn(ctx context.Context, r io.Reader, buf []byte, h hash.Hash) (int64, error) {
-	select {
-	case c.server.shared.hashing <- struct{}{}:
-	case <-ctx.Done():
-		return 0, context.Cause(ctx)
+	end, err := c.server.shared.hashing.take(ctx, c.hashes)
+	if err != nil {
+		return 0, err
 	}
-	defer func() { <-c.server.shared.hashing }()
+	defer end()
 	c.touch()
 	return io.CopyBuffer(h, r, buf)
 }

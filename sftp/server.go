@@ -158,8 +158,8 @@ type shared struct {
 	rate     rate.Pair             // enforces Server.Rate
 	accounts rate.Accounts[string] // enforces Account.Rate for each user
 	pending  pendingUploads
-	windows  shares.Table  // the channels of all connections that have a wide window
-	hashing  chan struct{} // holds an element for each hash that is being computed
+	windows  shares.Table // the channels of all connections that have a wide window
+	hashing  hashTurns
 	counts   counts
 }
 
@@ -207,7 +207,7 @@ func (s *Server) init() {
 		Exempt:                 s.Exempt,
 	}
 	s.shared.rate.Set(s.Rate)
-	s.shared.hashing = make(chan struct{}, hashers())
+	s.shared.hashing.places = make(chan struct{}, hashers())
 }
 
 func (s *Server) loginGrace() time.Duration { return orDefault(s.LoginGrace, defaultLoginGrace) }

@@ -31,6 +31,7 @@ type userConn struct {
 	tree      store.Tree // the account's tree, restricted to its access
 	paths     paths
 	throttles throttles
+	hashes    *hashUser
 	refuses   *requestSet // the requests that Account.Refused lists; nil if it is empty
 	draft     bool        // the client sends the two paths of SYMLINK in the order of the draft
 
@@ -115,6 +116,7 @@ func (c *userConn) enter(a *Account) {
 		c.refuses = &refused
 	}
 	c.throttles = throttles{&c.server.shared.rate, c.server.shared.accounts.Enter(c.info.User, a.Rate)}
+	c.hashes = c.server.shared.hashing.enter(c.info.User)
 	c.touch()
 }
 
@@ -133,6 +135,7 @@ func (c *userConn) leave() {
 		return
 	}
 	c.server.shared.accounts.Leave(c.info.User)
+	c.server.shared.hashing.leave(c.info.User)
 	if c.account.Close != nil {
 		c.account.Close()
 	}
