@@ -49,7 +49,7 @@ var levels = [][]string{
 	fields("tftp/transfer udp sftp/internal/wire store/internal/rules tcp/internal/admission"),
 	fields("tcp/internal/conns"),
 	fields("tcp/internal/deadline tcp/internal/flow tcp/internal/proxy tcp/internal/rawsock tcp/internal/sources"),
-	fields("internal/filelock internal/linequeue internal/localfs internal/penalty internal/pipeline internal/poolhooks internal/rate internal/servertext internal/shares internal/sshconn internal/tempname internal/urlpath internal/webpage internal/wildcard"),
+	fields("internal/filelock internal/linequeue internal/localfs internal/ownfile internal/penalty internal/pipeline internal/poolhooks internal/rate internal/servertext internal/shares internal/sshconn internal/tempname internal/urlpath internal/webpage internal/wildcard"),
 }
 
 // forTests are the packages that only tests may import. Like tests, they may import every package.

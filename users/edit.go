@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/haul-project/haul/internal/filelock"
+	"github.com/haul-project/haul/internal/ownfile"
 )
 
 // Add adds a user at the end of a users file. If the file does not exist, Add creates it.
@@ -292,7 +293,7 @@ func openLeft(temp, file string) (*os.File, error) {
 	if !info.Mode().IsRegular() {
 		return nil, fs.ErrExist
 	}
-	return os.OpenFile(temp, os.O_WRONLY, 0)
+	return ownfile.Open(temp, os.O_WRONLY, 0, uid)
 }
 
 // isNamed reports whether the open file f still has the given name. The file loses that name when its

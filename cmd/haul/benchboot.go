@@ -20,6 +20,7 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/cli/console"
 	"github.com/haul-project/haul/cmd/haul/internal/cli/failure"
 	"github.com/haul-project/haul/cmd/haul/internal/client/remote"
+	"github.com/haul-project/haul/internal/ownfile"
 )
 
 const benchBootHelp = `Act as many machines that boot at once, and report when they are up.
@@ -225,7 +226,7 @@ func (b *bootFlags) picture(write func(io.Writer) error) error {
 	if b.svg == "" {
 		return nil
 	}
-	f, err := os.Create(b.svg)
+	f, err := ownfile.Open(b.svg, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o666)
 	if err != nil {
 		return err
 	}

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/haul-project/haul/internal/filelock"
+	"github.com/haul-project/haul/internal/ownfile"
 )
 
 // These are the names of the files in the directory of a server's own certificate.
@@ -42,25 +43,26 @@ func OwnFile(dir string) string { return filepath.Join(dir, ownFile) }
 // clients that trust an earlier certificate have to trust the new one. Servers that need a
 // certificate at the same time get the same one, and wait up to 10 s for the server that makes it.
 // The file is complete or absent. If a process is killed while it makes the certificate, the next
-// server replaces what that process left behind.
-func Own(dir string, hosts ...string) (cert *tls.Certificate, created bool, err error) {
-	return own(dir, time.Now(), hosts)
+// server replaces what that process left behind. The file and its lock must belong to this process's
+// user, to root or to one of the owners.
+func Own(dir string, owners []int, hosts ...string) (cert *tls.Certificate, created bool, err error) {
+	return own(dir, time.Now(), owners, hosts)
 }
 
-func own(dir string, now time.Time, hosts []string) (cert *tls.Certificate, created bool, err error) {
+func own(dir string, now time.Time, owners []int, hosts []string) (cert *tls.Certificate, created bool, err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, false, fmt.Errorf("make the directory of the certificate: %w", err)
 	}
 	file := OwnFile(dir)
-	if cert, err = loadOwn(file, now); cert != nil || err != nil {
+	if cert, err = loadOwn(file, now, owners); cert != nil || err != nil {
 		return cert, false, err
 	}
-	unlock, err := lockOwn(filepath.Join(dir, ownLock))
+	unlock, err := lockOwn(filepath.Join(dir, ownLock), owners)
 	if err != nil {
 		return nil, false, fmt.Errorf("make certificate %s: %w", file, err)
 	}
 	defer unlock()
-	if cert, err = loadOwn(file, now); cert != nil || err != nil { // another server may have made it meanwhile
+	if cert, err = loadOwn(file, now, owners); cert != nil || err != nil { // another server may have made it meanwhile
 		return cert, false, err
 	}
 	made, err := selfSigned(now, hosts)
@@ -74,7 +76,7 @@ func own(dir string, now time.Time, hosts []string) (cert *tls.Certificate, crea
 }
 
 // loadOwn loads the certificate. It returns nil without an error if a new one has to be made.
-func loadOwn(file string, now time.Time) (*tls.Certificate, error) {
+func loadOwn(file string, now time.Time, owners []int) (*tls.Certificate, error) {
 	files, err := readPair(Pair{Cert: file, Key: file}, now)
 	defer files.forget()
 	if errors.Is(err, fs.ErrNotExist) {
@@ -82,7 +84,10 @@ func loadOwn(file string, now time.Time) (*tls.Certificate, error) {
 	}
 	var cert *tls.Certificate
 	if err == nil {
-		err = ownerOnly(files.key.info)
+		err = ownfile.Check(file, owners...) // a link of another user could lead to another server's key
+	}
+	if err == nil {
+		err = ownerOnly(files.key.info, owners)
 	}
 	if err == nil {
 		cert, err = files.parse()
@@ -96,7 +101,10 @@ func loadOwn(file string, now time.Time) (*tls.Certificate, error) {
 	return cert, nil
 }
 
-func ownerOnly(info fs.FileInfo) error {
+func ownerOnly(info fs.FileInfo, owners []int) error {
+	if !ownfile.Ours(info, owners...) {
+		return errors.New("another user owns it, and knows its key")
+	}
 	if perm := info.Mode().Perm(); perm&0o077 != 0 && runtime.GOOS != "windows" {
 		return fmt.Errorf("other users of this machine may read or change its key (permissions %04o)", perm)
 	}
@@ -105,8 +113,8 @@ func ownerOnly(info fs.FileInfo) error {
 
 // lockOwn locks path, so that no other process makes a certificate at the same time. It waits up to
 // lockPatience. unlock releases the lock.
-func lockOwn(path string) (unlock func(), err error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+func lockOwn(path string, owners []int) (unlock func(), err error) {
+	f, err := ownfile.Open(path, os.O_RDWR|os.O_CREATE, 0o600, owners...)
 	if err != nil {
 		return nil, err
 	}

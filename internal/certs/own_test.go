@@ -26,7 +26,7 @@ func TestOwn(t *testing.T) {
 	prints := make([]string, 8)
 	for i := range prints {
 		all.Go(func() {
-			cert, _, err := Own(dir, "h.example", "192.0.2.1")
+			cert, _, err := Own(dir, nil, "h.example", "192.0.2.1")
 			if err != nil {
 				t.Error(err)
 				return
@@ -51,7 +51,7 @@ func TestOwn(t *testing.T) {
 		days int
 		made bool
 	}{{0, false}, {334, false}, {336, true}, {337, false}, {800, true}} {
-		cert, made, err := own(dir, now.AddDate(0, 0, at.days), []string{"h.example"})
+		cert, made, err := own(dir, now.AddDate(0, 0, at.days), nil, []string{"h.example"})
 		if err != nil || made != at.made || (Fingerprint(cert.Leaf) != prints[0]) != (at.days > 334) {
 			t.Errorf("after %d days: made %v, %v", at.days, made, err)
 		}
@@ -78,7 +78,7 @@ func wantOwn(t *testing.T, dir string) {
 // that it has made it.
 func TestOwnRenewedAtOnce(t *testing.T) {
 	dir := t.TempDir()
-	if _, _, err := own(dir, time.Now().AddDate(0, 0, -400), []string{"h.example"}); err != nil {
+	if _, _, err := own(dir, time.Now().AddDate(0, 0, -400), nil, []string{"h.example"}); err != nil {
 		t.Fatal(err)
 	}
 	var all sync.WaitGroup
@@ -86,7 +86,7 @@ func TestOwnRenewedAtOnce(t *testing.T) {
 	prints := make([]string, 8)
 	for i := range prints {
 		all.Go(func() {
-			cert, created, err := Own(dir, "h.example")
+			cert, created, err := Own(dir, nil, "h.example")
 			if err != nil {
 				t.Error(err)
 				return
@@ -100,7 +100,7 @@ func TestOwnRenewedAtOnce(t *testing.T) {
 	if len(slices.Compact(prints)) != 1 || made.Load() != 1 {
 		t.Errorf("%d have made it, and the fingerprints are %q", made.Load(), prints)
 	}
-	if cert, created, err := Own(dir, "h.example"); err != nil || created || Fingerprint(cert.Leaf) != prints[0] {
+	if cert, created, err := Own(dir, nil, "h.example"); err != nil || created || Fingerprint(cert.Leaf) != prints[0] {
 		t.Errorf("the next server makes another one: %v, %v", created, err)
 	}
 	wantOwn(t, dir)
@@ -109,13 +109,13 @@ func TestOwnRenewedAtOnce(t *testing.T) {
 // A server does not wait forever for another one that hangs.
 func TestOwnLocked(t *testing.T) {
 	dir := t.TempDir()
-	unlock, err := lockOwn(filepath.Join(dir, ownLock))
+	unlock, err := lockOwn(filepath.Join(dir, ownLock), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer unlock()
 	synctest.Test(t, func(t *testing.T) {
-		_, _, err := Own(dir, "h.example")
+		_, _, err := Own(dir, nil, "h.example")
 		if err == nil || !strings.Contains(err.Error(), "make certificate "+OwnFile(dir)+": another process") || !strings.Contains(err.Error(), ownLock) {
 			t.Errorf("it is locked: %v", err)
 		}
@@ -129,7 +129,7 @@ func TestOwnKilled(t *testing.T) {
 	if dir := os.Getenv(env); dir != "" {
 		fmt.Println("ready")
 		for now := time.Now(); ; now = now.AddDate(1, 0, 0) { // each certificate has expired when the next is made
-			if _, _, err := own(dir, now, []string{"h.example"}); err != nil {
+			if _, _, err := own(dir, now, nil, []string{"h.example"}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -156,7 +156,7 @@ func TestOwnKilled(t *testing.T) {
 		if left, err := os.ReadDir(dir); err != nil || len(left) > 3 {
 			t.Errorf("left over: %v, %v", left, err)
 		}
-		if _, err := loadOwn(OwnFile(dir), time.Now()); err != nil {
+		if _, err := loadOwn(OwnFile(dir), time.Now(), nil); err != nil {
 			t.Error(err)
 		}
 	}
@@ -168,7 +168,7 @@ func TestOwnKilled(t *testing.T) {
 		if err := os.Remove(OwnFile(dir)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			t.Fatal(err)
 		}
-		if _, created, err := Own(dir, "h.example"); err != nil || !created {
+		if _, created, err := Own(dir, nil, "h.example"); err != nil || !created {
 			t.Errorf("after %q: made %v, %v", left, created, err)
 		}
 		wantOwn(t, dir)
@@ -182,7 +182,7 @@ func TestOwnBad(t *testing.T) {
 	}
 	dir := t.TempDir()
 	file := OwnFile(dir)
-	if _, _, err := Own(dir, "h.example"); err != nil {
+	if _, _, err := Own(dir, nil, "h.example"); err != nil {
 		t.Fatal(err)
 	}
 	good, err := os.ReadFile(file)
@@ -213,7 +213,7 @@ func TestOwnBad(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, _, err = Own(dir, "h.example")
+		_, _, err = Own(dir, nil, "h.example")
 		if err == nil || !strings.Contains(err.Error(), c.says) || !strings.HasPrefix(err.Error(), "load certificate "+file) || !strings.Contains(err.Error(), "remove the file") {
 			t.Errorf("%.20q %v: %v, want %q", c.text, c.perm, err, c.says)
 		}
@@ -221,7 +221,7 @@ func TestOwnBad(t *testing.T) {
 			t.Error("the file has changed")
 		}
 	}
-	if _, _, err := Own(file, "h.example"); err == nil {
+	if _, _, err := Own(file, nil, "h.example"); err == nil {
 		t.Error("a file serves as the directory")
 	}
 	if err := os.Remove(file); err != nil {
@@ -230,7 +230,7 @@ func TestOwnBad(t *testing.T) {
 	if err := os.Mkdir(file, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := Own(dir, "h.example"); err == nil || !strings.Contains(err.Error(), "not a regular file") {
+	if _, _, err := Own(dir, nil, "h.example"); err == nil || !strings.Contains(err.Error(), "not a regular file") {
 		t.Errorf("a directory has its name: %v", err)
 	}
 }

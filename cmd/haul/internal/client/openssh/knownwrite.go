@@ -13,6 +13,8 @@ import (
 	"sync"
 
 	"golang.org/x/crypto/ssh"
+
+	"github.com/haul-project/haul/internal/ownfile"
 )
 
 // knownWrites serializes additions to known_hosts. Two additions at the same time could both find
@@ -46,6 +48,9 @@ func addKnown(file, name string, key ssh.PublicKey, hash bool) (added bool, err 
 		if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 			return false, err
 		}
+	}
+	if info, err := os.Lstat(file); err == nil && info.Mode()&fs.ModeSymlink != 0 && !ownfile.Ours(info) {
+		return false, fmt.Errorf("%s is a link of another user, and could lead to any file", file)
 	}
 	f, err := os.OpenFile(file, os.O_RDWR|os.O_APPEND|os.O_CREATE, 0o600)
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/haul-project/haul/internal/filelock"
+	"github.com/haul-project/haul/internal/ownfile"
 	"github.com/haul-project/haul/internal/tempname"
 )
 
@@ -128,7 +129,7 @@ func (r *Runs) tidy() error {
 
 // free reports whether a file exists and no process has locked it.
 func free(name string) bool {
-	f, err := os.OpenFile(name, os.O_RDWR, 0)
+	f, err := ownfile.Open(name, os.O_RDWR, 0)
 	if err != nil {
 		return false
 	}

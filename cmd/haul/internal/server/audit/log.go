@@ -15,12 +15,12 @@ import (
 	"path/filepath"
 	"strings"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/haul-project/haul/cmd/haul/internal/server/activity"
 	"github.com/haul-project/haul/cmd/haul/internal/server/meter"
 	"github.com/haul-project/haul/internal/linequeue"
+	"github.com/haul-project/haul/internal/ownfile"
 )
 
 const (
@@ -34,10 +34,11 @@ const (
 
 // A Log is an audit log. Lines are queued, and a separate goroutine writes them.
 type Log struct {
-	path  string
-	log   *slog.Logger
-	lines *linequeue.Queue[activity.Event]
-	few   linequeue.Budget // bounds the lines that strangers can cause
+	path   string
+	owners []int
+	log    *slog.Logger
+	lines  *linequeue.Queue[activity.Event]
+	few    linequeue.Budget // bounds the lines that strangers can cause
 
 	// Only the goroutine that writes lines uses these fields.
 	file    *os.File
@@ -53,13 +54,13 @@ type Log struct {
 
 // Open opens a log, and creates the file if it is missing. If an earlier process left the last line
 // incomplete, the next line that is written begins on a new line. Open and the Log report their
-// problems to log.
-func Open(path string, log *slog.Logger) (*Log, error) {
+// problems to log. The file must belong to this process's user, to root or to one of the owners.
+func Open(path string, log *slog.Logger, owners ...int) (*Log, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
 		return nil, err
 	}
-	l := &Log{path: path, log: log}
+	l := &Log{path: path, owners: owners, log: log}
 	if err := l.open(); err != nil {
 		if errors.Is(err, os.ErrNotExist) {
 			err = fmt.Errorf("%w; make its directory first", err)
@@ -72,21 +73,14 @@ func Open(path string, log *slog.Logger) (*Log, error) {
 	return l, nil
 }
 
-// open opens the file at the log's path. It refuses a symbolic link, because the directory may
+// open opens the file at the log's path. It follows no symbolic link, because the directory may
 // belong to the user that the server becomes, and a reload opens the file as root.
 func (l *Log) open() error {
-	// Without O_NONBLOCK, opening a pipe would wait for a reader.
-	f, err := os.OpenFile(l.path, os.O_RDWR|os.O_APPEND|os.O_CREATE|syscall.O_NONBLOCK|noFollow, perm)
+	f, err := ownfile.Open(l.path, os.O_RDWR|os.O_APPEND|os.O_CREATE, perm, l.owners...)
 	if err != nil {
-		if info, failed := os.Lstat(l.path); failed == nil && info.Mode()&os.ModeSymlink != 0 {
-			return fmt.Errorf("open %s: it is a symbolic link; name the file that it leads to", l.path)
-		}
 		return err
 	}
 	info, err := f.Stat()
-	if err == nil && !info.Mode().IsRegular() {
-		err = fmt.Errorf("open %s: it is not a regular file", l.path)
-	}
 	if err != nil {
 		_ = f.Close()
 		return err

@@ -56,3 +56,36 @@ func TestLink(t *testing.T) {
 	}
 	refused()
 }
+
+// A log that another user owns or may change is refused, except if that is the user that the server
+// becomes.
+func TestOwner(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "audit")
+	for _, c := range []struct {
+		uid  int
+		perm os.FileMode
+		says string
+	}{{0, 0o600, ""}, {0, 0o602, "everybody"}, {4711, 0o600, ""}, {4712, 0o600, "user 4712"}} {
+		if c.uid != 0 && os.Geteuid() != 0 {
+			continue // only root can give files away
+		}
+		if err := os.WriteFile(path, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if c.uid != 0 {
+			if err := os.Chown(path, c.uid, -1); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := os.Chmod(path, c.perm); err != nil {
+			t.Fatal(err)
+		}
+		l, err := Open(path, slog.New(slog.DiscardHandler), 4711)
+		if err == nil {
+			l.Close()
+		}
+		if (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
+			t.Errorf("user %d, mode %04o: %v, want %q", c.uid, c.perm, err, c.says)
+		}
+	}
+}

@@ -89,7 +89,7 @@ func TestSecretsServed(t *testing.T) {
 		}
 	}
 	servetest.WriteFile(t, filepath.Join(top, "rules"), "")
-	if _, _, err := certs.Own(top, "localhost"); err != nil {
+	if _, _, err := certs.Own(top, nil, "localhost"); err != nil {
 		t.Fatal(err)
 	}
 	pem, err := os.ReadFile(certs.OwnFile(top))

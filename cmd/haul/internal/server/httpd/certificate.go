@@ -26,8 +26,8 @@ func openCertificate(cfg *settings.HTTP, say service.SayFunc) (_ *tls.Config, ex
 }
 
 // ownCertificate loads the server's self-made certificate, or creates it.
-func ownCertificate(dir string, addrs []string, print func(format string, args ...any)) (_ *tls.Config, expires func() time.Time, err error) {
-	cert, created, err := certs.Own(dir, certs.HostsOf(addrs...)...)
+func ownCertificate(dir string, owners []int, addrs []string, print func(format string, args ...any)) (_ *tls.Config, expires func() time.Time, err error) {
+	cert, created, err := certs.Own(dir, owners, certs.HostsOf(addrs...)...)
 	if err != nil {
 		return nil, nil, failure.InSetting("https", failure.Local.Errorf("%s without %s: %w; %s FILE names another certificate", failure.Flag("https"), failure.Flag("cert"), err, failure.Flag("cert")))
 	}

@@ -7,7 +7,7 @@ import (
 
 // The metrics show when the server's own certificate expires.
 func TestOwnCertificateExpires(t *testing.T) {
-	config, expires, err := ownCertificate(t.TempDir(), nil, func(string, ...any) {})
+	config, expires, err := ownCertificate(t.TempDir(), nil, nil, func(string, ...any) {})
 	if err != nil {
 		t.Fatal(err)
 	}

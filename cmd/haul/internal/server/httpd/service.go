@@ -241,7 +241,7 @@ func (s *Service) Close() {
 func (s *Service) Listen(ctx context.Context, passed *handover.Inherited) (err error) {
 	s.fitDescriptors(ownprocess.OpenFiles())
 	if s.certDir != "" {
-		if s.secure.accept.TLS, s.expires, err = ownCertificate(s.certDir, s.cfg.HTTP.ListenTLS, s.env.Say); err != nil {
+		if s.secure.accept.TLS, s.expires, err = ownCertificate(s.certDir, s.env.Owners, s.cfg.HTTP.ListenTLS, s.env.Say); err != nil {
 			return err
 		}
 	}

@@ -129,7 +129,11 @@ func (s *Settings) New() (n Notifier) {
 // Notifier, even after an error.
 func (n *Notifier) Open(s *Settings, env []string, user *privilege.User, log *slog.Logger) (err error) {
 	if s.Audit != "" {
-		if n.audit, err = audit.Open(s.Audit, log); err != nil {
+		var owners []int
+		if user != nil {
+			owners = append(owners, user.UID) // who creates the file if it is rotated
+		}
+		if n.audit, err = audit.Open(s.Audit, log, owners...); err != nil {
 			return &failure.Error{Kind: failure.Local, Setting: "audit", Err: err}
 		}
 		n.Report.Audit = n.audit.Add

@@ -15,6 +15,7 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/server/meter"
 	"github.com/haul-project/haul/cmd/haul/internal/system/privilege"
 	"github.com/haul-project/haul/internal/linequeue"
+	"github.com/haul-project/haul/internal/ownfile"
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/store/cache"
 )
@@ -96,6 +97,13 @@ func (s *Set) Open(ctx context.Context, names []string, c Caching, become *privi
 func (s *Set) openCache(c Caching, become *privilege.User, takesOver bool, log *slog.Logger) (err error) {
 	if c.Fresh == 0 {
 		c.Fresh = -1
+	}
+	var owners []int
+	if become != nil {
+		owners = append(owners, become.UID)
+	}
+	if err := ownfile.Check(c.Dir, owners...); err != nil { // what another user puts there, clients get
+		return failure.Text("%s: %w", failure.Flag("cache"), err)
 	}
 	s.cache, err = cache.Open(cache.Config{Dir: c.Dir, Size: c.Size, Fresh: c.Fresh, Stale: c.Stale, Wait: takesOver, Log: log})
 	err = adviseCache(err)

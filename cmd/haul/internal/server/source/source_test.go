@@ -233,3 +233,20 @@ func TestCacheAdvice(t *testing.T) {
 		}
 	}
 }
+
+// A cache's directory that another user owns is refused, because what that user puts there would
+// reach clients.
+func TestCacheOfAnotherUser(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can give files away")
+	}
+	dir := t.TempDir()
+	if err := os.Chown(dir, 4711, -1); err != nil {
+		t.Fatal(err)
+	}
+	var s Set
+	if err := s.openCache(Caching{Dir: dir, Size: cache.MinSize}, nil, false, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), "user 4711") {
+		t.Errorf("%v, want an error about the owner", err)
+	}
+	s.Close()
+}

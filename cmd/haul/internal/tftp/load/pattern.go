@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/haul-project/haul/internal/ownfile"
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
@@ -63,7 +64,7 @@ func WriteFiles(dir, name string, count int, size int64) error {
 }
 
 func writeFile(path string, size int64) error {
-	f, err := os.Create(path)
+	f, err := ownfile.Open(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o666)
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,8 @@ import (
 	"net/netip"
 	"os"
 	"time"
+
+	"github.com/haul-project/haul/internal/ownfile"
 )
 
 // A Recorder is a Tracer that owns its pcapng file, if it writes one.
@@ -26,7 +28,8 @@ type Setup struct {
 }
 
 // Open begins a trace, and writes its text to out. It returns nil if there is nothing to record. An
-// error means that the file cannot be created.
+// error means that the file cannot be created, or that another user may have put it there: see
+// [ownfile.Open].
 func (s Setup) Open(out io.Writer) (*Recorder, error) {
 	if !s.Text && s.Pcap == "" {
 		return nil, nil
@@ -37,7 +40,7 @@ func (s Setup) Open(out io.Writer) (*Recorder, error) {
 	}
 	r := &Recorder{path: s.Pcap}
 	if s.Pcap != "" {
-		file, err := os.Create(s.Pcap)
+		file, err := ownfile.Open(s.Pcap, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o666)
 		if err != nil {
 			return nil, err
 		}

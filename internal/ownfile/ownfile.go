@@ -1,0 +1,87 @@
+// Package ownfile opens files of this process's own, such as logs, locks and recordings, whose names
+// may be in a directory where other users can create names too, such as /tmp.
+package ownfile
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"runtime"
+	"slices"
+	"syscall"
+)
+
+// everybody holds the permission of everybody to write to a file.
+const everybody = 0o002
+
+// Open opens a file as [os.OpenFile] does, and refuses what another user may have put there: a
+// symbolic link, anything but a regular file, a file that has a second name, one that everybody may
+// write to, and one that is not [Ours]. If flag has os.O_TRUNC, the file is truncated only after
+// these checks. A new file is not writable for everybody.
+func Open(path string, flag int, perm fs.FileMode, owners ...int) (*os.File, error) {
+	// Without O_NONBLOCK, opening a pipe would wait for its other end.
+	f, err := os.OpenFile(path, flag&^os.O_TRUNC|syscall.O_NONBLOCK|noFollow, perm&^everybody)
+	if err != nil {
+		if info, failed := os.Lstat(path); failed == nil && info.Mode()&fs.ModeSymlink != 0 {
+			return nil, fmt.Errorf("open %s: it is a symbolic link; name the file that it leads to", path)
+		}
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err == nil {
+		err = checkFile(path, info, owners)
+	}
+	if err == nil && flag&os.O_TRUNC != 0 {
+		err = f.Truncate(0)
+	}
+	if err != nil {
+		_ = f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+func checkFile(path string, info fs.FileInfo, owners []int) error {
+	if !info.Mode().IsRegular() {
+		return fmt.Errorf("open %s: it is not a regular file; name another one", path)
+	}
+	if _, names, ok := ownerOf(info); ok && names > 1 {
+		return fmt.Errorf("open %s: it has %d names (hard links), and may be a file of another program; remove it, or name another one", path, names)
+	}
+	return check(path, info, owners)
+}
+
+func check(path string, info fs.FileInfo, owners []int) error {
+	if !Ours(info, owners...) {
+		uid, _, _ := ownerOf(info)
+		return fmt.Errorf("open %s: it belongs to user %d, who can change it; remove it, or name another one", path, uid)
+	}
+	// Volumes of containers are often writable for everybody, and every link seems to be.
+	if perm := info.Mode().Perm(); perm&everybody != 0 && info.Mode().IsRegular() && runtime.GOOS != "windows" {
+		return fmt.Errorf("open %s: everybody may write to it (mode %04o); chmod o-w %s", path, perm, path)
+	}
+	return nil
+}
+
+// Ours reports whether a file belongs to this process's user, to root or to one of the owners. On
+// Windows files have no such owner, and the result is true.
+func Ours(info fs.FileInfo, owners ...int) bool {
+	uid, _, ok := ownerOf(info)
+	return !ok || uid == 0 || uid == os.Geteuid() || slices.Contains(owners, uid)
+}
+
+// Check returns an error if a file or directory is not [Ours], or if everybody may write to a file. The
+// path may be a symbolic link that is ours. Check returns nil if there is nothing at the path yet.
+func Check(path string, owners ...int) error {
+	for _, look := range []func(string) (fs.FileInfo, error){os.Lstat, os.Stat} {
+		info, err := look(path)
+		if err == nil {
+			err = check(path, info, owners)
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
