@@ -382,7 +382,13 @@ func TestServeAuditRotated(t *testing.T) {
 	dir, logs := servedDir(t, map[string]string{"kernel": "image"}), servedDir(t, nil)
 	openUp(t, logs)
 	audit := filepath.Join(logs, "audit.jsonl")
+	other := filepath.Join(logs, "other.log")
+	writeFile(t, other, "")
+	if err := os.Chmod(other, 0o666); err != nil {
+		t.Fatal(err)
+	}
 	c := startSettled(t, dir, "--audit", audit)
+	c.await("a bug in haul could overwrite", "other.log")
 	c.wantGet("kernel", "image")
 	awaitAudit(t, audit, "downloaded", nil)
 	if err := os.Rename(audit, audit+".1"); err != nil {

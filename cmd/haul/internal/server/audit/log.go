@@ -76,7 +76,11 @@ func Open(path string, log *slog.Logger, owners ...int) (*Log, error) {
 // open opens the file at the log's path. It follows no symbolic link, because the directory may
 // belong to the user that the server becomes, and a reload opens the file as root.
 func (l *Log) open() error {
-	f, err := ownfile.Open(l.path, os.O_RDWR|os.O_APPEND|os.O_CREATE, perm, l.owners...)
+	const flag = os.O_APPEND | os.O_CREATE
+	f, err := ownfile.Open(l.path, os.O_RDWR|flag, perm, l.owners...)
+	if errors.Is(err, os.ErrPermission) { // a confined process may write, but not read
+		f, err = ownfile.Open(l.path, os.O_WRONLY|flag, perm, l.owners...)
+	}
 	if err != nil {
 		return err
 	}
@@ -92,7 +96,8 @@ func (l *Log) open() error {
 	return nil
 }
 
-// endsTorn reports whether a file ends with a part of a line.
+// endsTorn reports whether a file ends with a part of a line. For a file that cannot be read, it
+// reports false.
 func endsTorn(f *os.File, size int64) bool {
 	var last [1]byte
 	if size == 0 {

@@ -4,7 +4,6 @@ package notify
 
 import (
 	"log/slog"
-	"path/filepath"
 	"time"
 
 	"github.com/haul-project/haul/cmd/haul/internal/cli/failure"
@@ -87,10 +86,10 @@ func (s *Settings) Announce(say func(format string, args ...any)) {
 	}
 }
 
-// SandboxPaths adds the directory of the audit log.
+// SandboxPaths adds the audit log.
 func (s *Settings) SandboxPaths(c *privilege.Confinement) {
 	if s.Audit != "" {
-		c.Logs = append(c.Logs, filepath.Dir(s.Audit))
+		c.Logs = append(c.Logs, s.Audit)
 	}
 }
 

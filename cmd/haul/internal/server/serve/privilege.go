@@ -4,6 +4,7 @@ import (
 	"errors"
 	"log/slog"
 	"os"
+	"path/filepath"
 
 	"github.com/haul-project/haul/cmd/haul/internal/cli/failure"
 	"github.com/haul-project/haul/cmd/haul/internal/server/settings"
@@ -52,6 +53,12 @@ func ownUsers(become *privilege.User) []int {
 // Confine is called first because it finds the directories by name, and the new user may not be
 // able to reach them. If the system cannot confine a process, the server runs unconfined.
 func dropPrivileges(user *privilege.User, sandbox privilege.Confinement, log *slog.Logger) error {
+	for _, file := range sandbox.Logs {
+		if others, err := privilege.Beside(file, user); err == nil && len(others) > 0 {
+			log.Warn("audit: the log's directory has other files, which a bug in haul could overwrite; give the log a directory of its own",
+				"directory", filepath.Dir(file), "files", len(others), "one", others[0])
+		}
+	}
 	what, err := privilege.Confine(sandbox)
 	switch {
 	case errors.Is(err, errors.ErrUnsupported):

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"syscall"
 	"time"
 
@@ -20,8 +21,10 @@ const (
 	writeDir = readDir | ll.AccessFSWriteFile | ll.AccessFSTruncate | ll.AccessFSMakeReg | ll.AccessFSRemoveFile |
 		ll.AccessFSMakeDir | ll.AccessFSRemoveDir
 
-	// writeLog holds the accesses that are needed in the directory of a log.
-	writeLog = readFile | ll.AccessFSWriteFile | ll.AccessFSTruncate | ll.AccessFSMakeReg
+	// writeLog holds the accesses that are needed in the directory of a log. A rule is for a file or
+	// for everything below a directory, never for a name: a file that does not exist yet can only be
+	// written to if all files of its directory can. [Beside] names the other ones.
+	writeLog = landlock.AccessFSSet(ll.AccessFSWriteFile | ll.AccessFSTruncate | ll.AccessFSMakeReg)
 
 	// makeLink holds the accesses that are needed below a user's own tree, in addition to writeDir.
 	makeLink = landlock.AccessFSSet(ll.AccessFSMakeSym)
@@ -109,6 +112,10 @@ func rulesFor(c Confinement, abi int) ([]landlock.Rule, error) {
 		}
 		rules = append(rules, landlock.PathAccess(access, path))
 	}
+	var logs []string
+	for _, file := range c.Logs {
+		logs = append(logs, filepath.Dir(file))
+	}
 	access := writeDir
 	if abi >= moveABI {
 		access |= moveDir
@@ -116,7 +123,7 @@ func rulesFor(c Confinement, abi int) ([]landlock.Rule, error) {
 	for _, w := range []struct {
 		paths  []string
 		access landlock.AccessFSSet
-	}{{c.Write, access}, {c.Trees, access | makeLink}, {c.Logs, writeLog}} {
+	}{{c.Write, access}, {c.Trees, access | makeLink}, {logs, writeLog}} {
 		for _, path := range w.paths {
 			info, err := os.Stat(path)
 			if err != nil {

@@ -23,12 +23,12 @@ import (
 func site(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	for _, d := range []string{"read/sub", "write/a", "write/b", "outside", "tree/sub"} {
+	for _, d := range []string{"read/sub", "write/a", "write/b", "outside", "tree/sub", "logs"} {
 		if err := os.MkdirAll(filepath.Join(dir, d), 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for _, f := range []string{"read/f", "read/sub/f", "write/a/f", "outside/f", "certificate"} {
+	for _, f := range []string{"read/f", "read/sub/f", "write/a/f", "outside/f", "logs/old", "certificate"} {
 		if err := os.WriteFile(filepath.Join(dir, f), []byte("content"), 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -41,6 +41,7 @@ func confinement(dir string) Confinement {
 		Read:  []string{dir + "/read", dir + "/certificate", "/proc/self"},
 		Write: []string{dir + "/write"},
 		Trees: []string{dir + "/tree"},
+		Logs:  []string{dir + "/logs/log"},
 	}
 }
 
@@ -257,6 +258,13 @@ func attempts(dir string, abi int) error {
 		{"move to where there are fewer rights", syscall.EACCES, 2, move("write/a/f", "read/f2")},
 		{"move to where there are no rights", syscall.EACCES, 2, move("write/a/f", "outside/f2")},
 		{"move in from outside", syscall.EACCES, 2, move("outside/f", "write/a/f2")},
+		{"begin a log", nil, 1, open("logs/log", os.O_WRONLY|os.O_APPEND|os.O_CREATE)},
+		{"read in the directory of a log", syscall.EACCES, 1, read(path("logs/old"))},
+		{"list the directory of a log", syscall.EACCES, 1, func() error { _, err := os.ReadDir(path("logs")); return err }},
+		{"remove in the directory of a log", syscall.EACCES, 1, func() error { return os.Remove(path("logs/old")) }},
+		{"rename in the directory of a log", syscall.EACCES, 1, move("logs/old", "logs/new")},
+		{"make a directory in that of a log", syscall.EACCES, 1, func() error { return os.Mkdir(path("logs/sub"), 0o700) }},
+		{"make a link in the directory of a log", syscall.EACCES, 1, func() error { return os.Symlink("old", path("logs/link")) }},
 		{"bind a TCP port", syscall.EACCES, networkABI, func() error {
 			l, err := plainTCP().Listen(context.Background(), "tcp4", "127.0.0.1:0")
 			if err == nil {
@@ -462,8 +470,8 @@ func TestRules(t *testing.T) {
 		{"tree", Confinement{Trees: []string{dir + "/tree"}}, 7, []string{
 			"REQUIRE {write_file,read_file,read_dir,remove_dir,remove_file,make_dir,make_reg,make_sym,refer,truncate} for paths [" + dir + "/tree]",
 		}},
-		{"a log", Confinement{Logs: []string{dir + "/write"}}, 7, []string{
-			"REQUIRE {write_file,read_file,make_reg,truncate} for paths [" + dir + "/write]",
+		{"a log", Confinement{Logs: []string{dir + "/write/log"}}, 7, []string{
+			"REQUIRE {write_file,make_reg,truncate} for paths [" + dir + "/write]",
 		}},
 		{"a port and a socket", Confinement{Connect: []uint16{443}, Sockets: []string{dir + "/certificate"}}, 9, []string{
 			"REQUIRE {resolve_unix} for paths [" + dir + "/certificate]",
@@ -482,6 +490,34 @@ func TestRules(t *testing.T) {
 		if !slices.Equal(got, c.want) {
 			t.Errorf("%s: %q, want %q", c.name, got, c.want)
 		}
+	}
+}
+
+// The files beside a log are those that the server's user may write to, except the log's own.
+func TestBeside(t *testing.T) {
+	needRoot(t)
+	dir := t.TempDir()
+	for _, f := range []struct {
+		name     string
+		uid, gid int
+		perm     fs.FileMode
+	}{
+		{"audit.jsonl", 4711, 0, 0o600}, {"audit.jsonl.1", 4711, 0, 0o600}, {"audit-20260102.jsonl", 4711, 0, 0o600}, {"audit.jsonl-20260102.gz", 4711, 0, 0o600},
+		{"syslog", 0, 0, 0o640}, {"own", 4711, 0, 0o600}, {"own-read-only", 4711, 0, 0o400}, {"group", 0, 4712, 0o660}, {"group-read-only", 0, 4712, 0o646},
+		{"supplementary", 0, 4713, 0o620}, {"everybody", 0, 0, 0o602},
+	} {
+		path := filepath.Join(dir, f.name)
+		if err := errors.Join(os.WriteFile(path, nil, 0o600), os.Chown(path, f.uid, f.gid), os.Chmod(path, f.perm)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := Beside(filepath.Join(dir, "audit.jsonl"), &User{UID: 4711, GID: 4712, Groups: []int{4713}})
+	slices.Sort(got)
+	if want := []string{"everybody", "group", "own", "supplementary"}; err != nil || !slices.Equal(got, want) {
+		t.Errorf("%q, %v, want %q", got, err, want)
+	}
+	if got, err := Beside(filepath.Join(dir, "audit.jsonl"), nil); err != nil || len(got) != 7 {
+		t.Errorf("root may write to %q, %v, want 7 files", got, err)
 	}
 }
 

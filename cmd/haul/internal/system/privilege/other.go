@@ -31,3 +31,6 @@ func Confine(Confinement) (string, error) { return "", unsupported("confine the 
 func unsupported(what string) error {
 	return fmt.Errorf("%s: not built for %s; start haul as a user with few rights instead: %w", what, runtime.GOOS, errors.ErrUnsupported)
 }
+
+// Beside returns nothing, because this system cannot confine a process.
+func Beside(string, *User) ([]string, error) { return nil, nil }
