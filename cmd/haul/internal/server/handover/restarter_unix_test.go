@@ -83,6 +83,13 @@ func wantWord(p *Predecessor, word string) error {
 
 // asChild runs this process in a role.
 func asChild(role string) int {
+	switch role {
+	case reports:
+		return report()
+	case waits:
+		time.Sleep(patience)
+		return 0
+	}
 	p, err := FindPredecessor()
 	if err == nil && p == nil {
 		err = errors.New("there is no predecessor")

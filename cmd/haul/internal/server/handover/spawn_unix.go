@@ -128,11 +128,26 @@ func activated() (files []*os.File) {
 	return files
 }
 
+// A server that somebody has taken over can send any request, and the children of a spawner begin
+// with its rights. So a request chooses neither the program nor its arguments, and of the
+// environment only the names of the sockets. These are the bounds on what requests start:
+const (
+	// restTime is the shortest time from the start of a child to that of the next one for the same
+	// server, which has failed.
+	restTime = 500 * time.Millisecond
+
+	// maxChildren is the largest number of servers that run at a time below process 1: the current
+	// one, and those that still have transfers after a restart.
+	maxChildren = 128
+)
+
 // serve handles the requests of a server until the server closes the line. `as` is the server's
-// entry in children, or nil if this process did not start the server.
+// entry in children, or nil if this process did not start the server. A server can have one child
+// at a time.
 func (s *spawnState) serve(line *net.UnixConn, as *spawned) {
 	defer line.Close()
-	var last *spawned // the child that was started most recently for this server
+	var last *spawned  // the child that was started most recently for this server
+	var rest time.Time // there is no other child before this time
 	for {
 		texts, files, err := fdline.Receive(line)
 		if err != nil {
@@ -141,7 +156,11 @@ func (s *spawnState) serve(line *net.UnixConn, as *spawned) {
 		for text := range strings.SplitSeq(texts, "\n") {
 			answer := ""
 			switch word, names, _ := strings.Cut(text, " "); {
+			case word == wordStart && last.runs():
+				answer = wordFailed + " process " + strconv.Itoa(last.pid) + ", which was started before, still runs"
 			case word == wordStart:
+				time.Sleep(time.Until(rest))
+				rest = time.Now().Add(restTime)
 				next, err := s.start(append(spawnerEnv(os.Environ()), handedVar+"="+names), files)
 				if err != nil {
 					answer = wordFailed + " " + oneLine(err.Error())
@@ -189,7 +208,13 @@ func (s *spawnState) start(env []string, files []*os.File) (*spawned, error) {
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 	s.mu.Lock() // keep reap from running before the child is in s.children
 	defer s.mu.Unlock()
-	if err := cmd.Start(); err != nil {
+	err := error(nil)
+	if len(s.children) >= maxChildren {
+		err = fmt.Errorf("%d servers run already", len(s.children))
+	} else {
+		err = cmd.Start()
+	}
+	if err != nil {
 		if line != nil {
 			_ = line.Close()
 		}
@@ -203,6 +228,19 @@ func (s *spawnState) start(env []string, files []*os.File) (*spawned, error) {
 		go s.serve(line, c)
 	}
 	return c, nil
+}
+
+// runs reports whether there is a child, and it has not exited yet.
+func (c *spawned) runs() bool {
+	if c == nil {
+		return false
+	}
+	select {
+	case <-c.ended:
+		return false
+	default:
+		return true
+	}
 }
 
 // kill makes sure that a child exits, and describes how it exited. It kills the child if the child

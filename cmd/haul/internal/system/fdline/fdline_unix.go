@@ -70,8 +70,17 @@ func Send(line *net.UnixConn, text string, files []*os.File) error {
 }
 
 // Receive returns the next line of text, without its line feed, and the files that were sent with
-// it. If more lines were sent at about the same time, the text may include them.
+// it, up to MaxFiles. If more lines were sent at about the same time, the text may include them.
+// After an error there are no files.
 func Receive(line *net.UnixConn) (texts string, files []*os.File, err error) {
+	defer func() {
+		if err != nil {
+			for _, f := range files {
+				_ = f.Close()
+			}
+			files = nil
+		}
+	}()
 	var all []byte
 	b := make([]byte, MaxLine)
 	oob := make([]byte, syscall.CmsgSpace(4*MaxFiles))
@@ -86,6 +95,9 @@ func Receive(line *net.UnixConn) (texts string, files []*os.File, err error) {
 		files = append(files, filesBeside(oob[:m])...)
 		if all = append(all, b[:n]...); len(all) > MaxLine {
 			return "", files, errors.New("a line is too long")
+		}
+		if len(files) > MaxFiles {
+			return "", files, errors.New("a line has too many files")
 		}
 		if texts, whole := strings.CutSuffix(string(all), "\n"); whole {
 			return texts, files, nil
