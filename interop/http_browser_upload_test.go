@@ -3,6 +3,9 @@
 package interop
 
 import (
+	"bytes"
+	"crypto/sha256"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -14,6 +17,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 )
 
 // A cutter forwards connections, and cuts each one after a certain number of bytes, as long as
@@ -117,6 +121,9 @@ func TestHTTPBrowserUploads(t *testing.T) {
 		c.after.Store(big / 2)
 		c.cuts.Store(8) // Chromium itself repeats requests that are lost on a reused connection
 		p := b.open(t, "http://"+c.Addr().String()+"/"+theme+"/", width, 844, theme)
+		if theme == "dark" {
+			p.eval(noHashes)
+		}
 		p.choose(all...)
 		p.await(state("big") + "?.endsWith('uploaded')")
 		p.await(state(hostile) + "?.endsWith('uploaded')")
@@ -137,6 +144,66 @@ func TestHTTPBrowserUploads(t *testing.T) {
 		p.await(state("a") + ".endsWith('uploaded')")
 		wantFile(t, filepath.Join(sub, "a"), content(sizes["a"]))
 		p.want("document.getElementById('uploaded').innerText", "4 uploaded")
+		p.wantSound()
+		p.eval("onbeforeunload = null")
+	}
+}
+
+// noHashes makes the page as one of another machine is by HTTP, where browsers compute no hashes.
+const noHashes = "Object.defineProperty(crypto, 'subtle', {value: undefined}); 0"
+
+// An upload that was cut off is resumed by the file of the same size, time and beginning, and by no
+// other file: it would get the beginning of the first one. Where the page cannot compare the
+// beginnings, a file that is chosen again is sent anew.
+func TestHTTPBrowserResumesItsOwn(t *testing.T) {
+	t.Parallel()
+	const size, kept = 4 << 20, 3 << 20
+	dir, here := t.TempDir(), t.TempDir()
+	url, d := serveWeb(t, dir, "--http", "127.0.0.1:0", "--listing", "--upload", "create")
+	when := time.Unix(1_700_000_000, 0)
+	first := content(size)
+	other := bytes.Clone(first)
+	other[1<<20-1]++
+	old := fmt.Sprintf("page-%d-%d", size, when.UnixMilli())
+	of := func(file []byte) string { return fmt.Sprintf("%s-%x", old, sha256.Sum256(file[:1<<20])) }
+	b := startBrowser(t)
+	for _, c := range []struct {
+		name, source string // of the upload that was cut off, whose file is the first one
+		file         []byte
+		hashes       bool
+		from         int
+	}{
+		{"same", of(first), first, true, kept},
+		{"other", of(first), other, true, 0},
+		{"size-and-time", old, other, true, 0},
+		{"no-hashes", of(first), first, false, 0},
+		{"no-hashes-other", old, other, false, 0},
+	} {
+		q, err := http.NewRequest(http.MethodPut, url+"/"+c.name, bytes.NewReader(first[:kept]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		q.Header.Set("Content-Range", fmt.Sprintf("bytes 0-%d/%d", kept-1, size))
+		q.Header.Set("Upload-Source", c.source)
+		a, err := http.DefaultClient.Do(q)
+		if err != nil || a.StatusCode != http.StatusAccepted {
+			t.Fatal(a, err)
+		}
+		a.Body.Close()
+		path := filepath.Join(here, c.name)
+		if err := errors.Join(os.WriteFile(path, c.file, 0o644), os.Chtimes(path, when, when)); err != nil {
+			t.Fatal(err)
+		}
+		p := b.open(t, url+"/", 390, 844, "light")
+		if !c.hashes {
+			p.eval(noHashes)
+		}
+		p.choose(path)
+		p.await(state(c.name) + "?.endsWith('uploaded')")
+		wantFile(t, filepath.Join(dir, c.name), c.file)
+		if said := d.said(1000); !regexp.MustCompile(fmt.Sprintf(`file=/%s .*range="bytes %d-%d/`, c.name, c.from, size-1)).MatchString(said) {
+			t.Errorf("%s: the upload did not begin at %d: %s", c.name, c.from, said)
+		}
 		p.wantSound()
 		p.eval("onbeforeunload = null")
 	}

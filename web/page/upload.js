@@ -76,6 +76,17 @@
 		said.textContent = [left && left + ' under way', done && done + ' uploaded', failed && failed + ' not uploaded'].filter(Boolean).join(', ');
 	}
 
+	// sourceOf returns what identifies a file's content to the server, which resumes only an upload
+	// of the same source. Another file may have the same size and time, so a hash of the beginning
+	// joins them. Browsers compute hashes only for pages by HTTPS or of this machine; for others a
+	// random number lets the upload resume as long as the page is open.
+	async function sourceOf(file) {
+		const hash = crypto.subtle ? await crypto.subtle.digest('SHA-256', await file.slice(0, 1 << 20).arrayBuffer()) :
+			crypto.getRandomValues(new Uint8Array(16));
+		const hex = Array.from(new Uint8Array(hash), b => b.toString(16).padStart(2, '0')).join('');
+		return `page-${file.size}-${file.lastModified}-${hex}`;
+	}
+
 	// send sends a file until it is there, or cannot be sent.
 	async function send(item) {
 		const file = item.file;
@@ -85,6 +96,7 @@
 		while (!item.canceled) {
 			try {
 				await file.slice(0, 1).arrayBuffer();
+				if (!item.plain) item.source ??= await sourceOf(file);
 			} catch {
 				return fail(item, 'the file cannot be read; if it has changed, choose it again', 'Dismiss', () => dismiss(item));
 			}
@@ -147,7 +159,7 @@
 
 	// attempt sends what the server lacks of a file.
 	async function attempt(item) {
-		const size = item.file.size, source = 'page-' + size + '-' + item.file.lastModified;
+		const size = item.file.size, source = item.source;
 		if (item.plain) return request(item, {}, item.file, 0);
 		if (item.kept === undefined) {
 			const asked = await request(item, {'Content-Range': 'bytes */' + size, 'Upload-Source': source}, null, 0);
