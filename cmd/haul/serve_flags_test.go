@@ -110,6 +110,7 @@ var badValues = []struct {
 	{"root", "dir", "CLIENT=DIR"},
 	{"root", "*=ftp://host/dir", "https://HOST/DIR/"},
 	{"cache", "/var/cache/haul", "sources on other machines"},
+	{"redirect-to", "cdn.example", "sources such as https"},
 	{"cache-size", "20GB", "goes with"},
 	{"cache-size", "x", "not a size"},
 	{"cache-fresh", "-1s", "below 0"},

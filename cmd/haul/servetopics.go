@@ -95,14 +95,13 @@ appears under its name when it is complete and safe on disk, and never before.
 With --no-fsync haul does not wait for the disk, except at the checkpoints of uploads that
 can be resumed. An upload still appears whole or not at all, whatever becomes of haul. But
 if the machine crashes or loses power, files of the last half minute or so may be missing,
-empty or damaged, though clients have seen them succeed: use it only for what can be sent
-again.
+empty or damaged, though clients have seen them succeed: it is for what can be sent again.
 
 DIR may be on another machine: https://HOST/DIR/ (or http://), sftp://[USER@]HOST/DIR or
 s3://BUCKET/PREFIX. haul logs in there with the keys and passwords that ssh, curl and the
 tools of AWS would use, as the user that it runs as, and asks nobody. If that machine is
 away, haul starts all the same, logs it, and tries again; clients get an error. --cache
-keeps in a directory what was read from there, up to --cache-size.
+keeps what was read from there; --redirect-to names servers to which it may redirect.
 
 SFTP users, and HTTP users with --http-auth, may do what the users file says. All other
 clients may read, and write only with --upload. For them, names that begin with a dot,

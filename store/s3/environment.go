@@ -269,7 +269,10 @@ func (e *environment) machineKeys() func(context.Context) (Keys, error) {
 		Client: &http.Client{Timeout: keysTimeout, Transport: &http.Transport{
 			DialContext: (&net.Dialer{Timeout: metadataTimeout}).DialContext, ResponseHeaderTimeout: keysTimeout, MaxResponseHeaderBytes: maxHeader,
 			IdleConnTimeout: maxIdle,
-		}},
+		},
+			// The requests have a token. Only the service itself may receive it.
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		},
 	}
 	return func(ctx context.Context) (Keys, error) {
 		v, err := iam.RetrieveWithCredContext(&credentials.CredContext{Client: iam.Client, Context: ctx})

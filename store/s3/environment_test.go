@@ -172,6 +172,22 @@ func TestMachineKeys(t *testing.T) {
 	}
 }
 
+// If the service that has the keys redirects, the token is not sent there.
+func TestMachineKeysRedirect(t *testing.T) {
+	var asked atomic.Int32
+	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked.Add(1) }))
+	defer other.Close()
+	cloud := httptest.NewServer(http.RedirectHandler(other.URL, http.StatusTemporaryRedirect))
+	defer cloud.Close()
+	f := newFake(t)
+	env := newTestEnv(t)
+	env["AWS_EC2_METADATA_SERVICE_ENDPOINT"] = cloud.URL
+	s := f.store(func(c *Config) { c.Keys, c.Getenv = nil, env.get })
+	if _, err := s.Stat(t.Context(), "f"); !errors.Is(err, ErrLogin) || asked.Load() > 0 {
+		t.Errorf("%v, after %d requests to the other server", err, asked.Load())
+	}
+}
+
 // A public bucket needs no keys, and the store looks for none.
 func TestAnonymous(t *testing.T) {
 	f := newFake(t)

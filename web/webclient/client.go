@@ -72,7 +72,8 @@ type Client struct {
 	own     *http.Client // uses only HTTP/1.1, so that each request has its own connection
 	conns   *connLimit
 	account account
-	pause   time.Duration // firstPause, except in tests
+	guard   *redirectGuard // nil without Config.Redirect
+	pause   time.Duration  // firstPause, except in tests
 
 	mu      sync.Mutex
 	first   *response // the answer for config.First that Stat has begun to read; guarded by mu
@@ -125,15 +126,22 @@ func New(root string, c Config) (*Client, error) {
 	client := &Client{base: base, config: c, pause: firstPause, conns: newConnLimit(c.Conns), anew: map[string]bool{}}
 	client.life, client.end = context.WithCancelCause(context.Background())
 	client.account.config = &client.config
+	if c.Redirect != nil {
+		client.guard = &redirectGuard{base: base, internal: isInternal, public: map[string]bool{}}
+	}
 	client.any, client.own = client.httpClient(true), client.httpClient(false)
 	return client, nil
 }
 
 // httpClient returns an HTTP client with or without HTTP/2.
 func (c *Client) httpClient(http2 bool) *http.Client {
+	usual := &net.Dialer{Timeout: c.config.ConnectTimeout}
 	dial := dialer(c.config.Dial)
-	if dial == nil {
-		dial = (&net.Dialer{Timeout: c.config.ConnectTimeout}).DialContext
+	switch {
+	case c.guard != nil:
+		dial = c.guard.dialer(usual, dial)
+	case dial == nil:
+		dial = usual.DialContext
 	}
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
@@ -243,6 +251,11 @@ func (c *Client) checkRedirect(req *http.Request, via []*http.Request) error {
 		// 301, 302 and 303 turn a PUT or a DELETE into a GET, whose answer would be taken for the
 		// answer to the original request.
 		return redirectError{fmt.Errorf("%w: a redirect that turns %s into %s", ErrProtocol, via[0].Method, req.Method)}
+	case c.config.Redirect == nil || sameOrigin(req.URL, c.base) || isUpgrade(c.base, req.URL):
+		return nil
+	}
+	if err := c.config.Redirect(req.URL); err != nil {
+		return redirectError{fmt.Errorf("%w: %w", ErrProtocol, err)}
 	}
 	return nil
 }
@@ -336,10 +349,15 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 			r.SetBasicAuth(user, password)
 		}
 	}
-	resp, err := t.Transport.RoundTrip(r)
-	if err != nil && errors.Is(err, fs.ErrPermission) && !sameOrigin(r.URL, t.c.base) {
-		host := net.JoinHostPort(servertext.Cut(r.URL.Hostname()), portOf(r.URL))
-		err = redirectError{fmt.Errorf("%w: the server redirects to %s, which this process may not connect to; give that URL in place of the server's", store.ErrUnavailable, host)}
+	if t.c.guard != nil {
+		ctx, err := t.c.guard.enter(r)
+		if err != nil {
+			if r.Body != nil {
+				_ = r.Body.Close()
+			}
+			return nil, err
+		}
+		r = r.WithContext(ctx)
 	}
-	return resp, err
+	return t.Transport.RoundTrip(r)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"net"
+	"net/url"
 	"time"
 )
 
@@ -48,6 +49,13 @@ type Config struct {
 
 	// Dial, if set, makes the connections instead of net.Dialer.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
+
+	// Redirect, if set, is asked before a redirect to another server is followed, and returns an
+	// error if it may not be. It is not asked about redirects from http to https on the same host. A
+	// server with a public address is then never left for an internal one, such as 127.0.0.1 or
+	// 10.0.0.1, even if Redirect allows its name; a proxy has to ensure that itself. By default
+	// redirects to all servers are followed. None of them receives the login.
+	Redirect func(to *url.URL) error
 
 	// Conns is the largest number of connections at a time; 0 means 8. A file that is open for
 	// reading holds one until all of it is read, and an upload holds one until it is committed;

@@ -231,6 +231,9 @@ func plainError(err error) error {
 	if u, ok := errors.AsType[*url.Error](err); ok {
 		err = u.Err
 	}
+	if strings.HasPrefix(err.Error(), "failed to parse Location") {
+		return fmt.Errorf("%w: a redirect to what is no URL", ErrProtocol) // the text of err may have a secret
+	}
 	if slices.ContainsFunc(wrongAnswers, func(words string) bool { return strings.Contains(err.Error(), words) }) {
 		return fmt.Errorf("%w: %w", ErrProtocol, err)
 	}

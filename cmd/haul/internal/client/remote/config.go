@@ -40,6 +40,9 @@ type Config struct {
 	// of a [Mount]. Several goroutines call it, and wait for it to return.
 	Again func(why error)
 
+	// Redirects lists the servers, as HOST:PORT, to which the web server of a [Mount] may redirect.
+	Redirects []string
+
 	served bool // the Config is for a Mount: run no Match exec, and suggest no flags in errors
 
 	// Stderr receives the standard error of programs that connections run over.

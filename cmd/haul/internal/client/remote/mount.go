@@ -4,15 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/url"
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/haul-project/haul/cmd/haul/internal/cli/failure"
 	"github.com/haul-project/haul/cmd/haul/internal/client/openssh"
+	"github.com/haul-project/haul/internal/servertext"
 	"github.com/haul-project/haul/sftp/sftpclient"
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/store/s3"
@@ -135,9 +138,41 @@ func (m *Mount) Needs() openssh.Needs {
 	}
 	n.Ports = append(n.Ports, proxyPorts(u)...)
 	if !slices.Contains(n.Ports, httpsPort) {
-		n.Ports = append(n.Ports, httpsPort) // redirects often lead to this port
+		n.Ports = append(n.Ports, httpsPort) // a server often redirects to its own https
+	}
+	for _, host := range m.cfg.Redirects {
+		n.Ports = append(n.Ports, portOf(&url.URL{Host: host}))
 	}
 	return n
+}
+
+// RedirectServers returns the servers, as HOST:PORT, that a text of the form HOST or HOST:PORT
+// names: without a port, those at the ports of http and https.
+func RedirectServers(text string) ([]string, error) {
+	u, err := url.Parse("http://" + text)
+	if err != nil || u.Host != text || u.Hostname() == "" || strings.HasSuffix(text, ":") || strings.Contains(text, "*") {
+		return nil, failure.Usage.Errorf("%q is not HOST or HOST:PORT", text)
+	}
+	host := strings.ToLower(u.Hostname())
+	if port := u.Port(); port != "" {
+		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+			return nil, failure.Usage.Errorf("%q: a port is a number from 1 to 65535", text)
+		}
+		return []string{net.JoinHostPort(host, port)}, nil
+	}
+	return []string{net.JoinHostPort(host, strconv.Itoa(httpPort)), net.JoinHostPort(host, strconv.Itoa(httpsPort))}, nil
+}
+
+// redirect returns an error unless the server of a mount may redirect to a URL.
+func (c *Config) redirect(to *url.URL) error {
+	host := servertext.Cut(to.Hostname())
+	if port := portOf(to); port != httpPort && port != httpsPort {
+		host = net.JoinHostPort(host, strconv.Itoa(port))
+	}
+	if slices.Contains(c.Redirects, net.JoinHostPort(strings.ToLower(to.Hostname()), strconv.Itoa(portOf(to)))) {
+		return nil
+	}
+	return failure.Text("it redirects to another server, %s; if haul may read from that one for all clients, add %s %s", host, failure.Flag("redirect-to"), host)
 }
 
 // proxyPorts returns the port of the proxy for a URL, if there is one.

@@ -78,6 +78,9 @@ func (d webDialer) client(root string, l Location, first string) (*webclient.Cli
 	}
 	o.Waiting = func(status int, pause time.Duration) { d.waiting(u.Host, status, pause) }
 	o.Reconnecting = func(err error, pause time.Duration) { d.reconnecting(u.Host, err, pause) }
+	if d.cfg.served {
+		o.Redirect = d.cfg.redirect
+	}
 	if o.TLS, err = d.cfg.Web.TLS(); err != nil {
 		return nil, err
 	}

@@ -94,6 +94,7 @@ var samples = map[string][2]string{
 	"files.upload":              {"create", `"create"`},
 	"files.max_upload":          {"1GB", `"1GB"`},
 	"dirs":                      {"/srv/a,/srv/b", `["/srv/a", "/srv/b"]`},
+	"source.redirect_to":        {"cdn.example,10.0.0.1:8080", `["cdn.example", "10.0.0.1:8080"]`},
 	"cache.size":                {"20GB", `"20GB"`},
 	"cache.fresh":               {"1m0s", `"1m0s"`},
 	"cache.stale":               {"1h0m0s", `"1h0m0s"`},
@@ -132,7 +133,8 @@ var needs = map[string]string{
 	"boot.interfaces": "boot.answer = true", "boot.files": "boot.answer = true", "boot.hosts": "boot.answer = true",
 	"boot.known_only": "boot.answer = true\nboot.hosts = ['52:54:00:12:34:56=ignore']",
 	"boot.relays":     "boot.answer = true", "boot.address": "boot.answer = true", "boot.default": "boot.answer = true",
-	"cache.dir": "cache.size = '20GB'\n" + remoteRoot, "cache.size": "cache.dir = '/c'\n" + remoteRoot,
+	"source.redirect_to": remoteRoot,
+	"cache.dir":          "cache.size = '20GB'\n" + remoteRoot, "cache.size": "cache.dir = '/c'\n" + remoteRoot,
 	"cache.fresh": "cache.dir = '/c'\ncache.size = '20GB'\n" + remoteRoot, "cache.stale": "cache.dir = '/c'\ncache.size = '20GB'\n" + remoteRoot,
 }
 

@@ -148,6 +148,7 @@ func (s *Settings) server() []*Setting {
 	c := &s.config
 	return []*Setting{
 		{Key: "dirs", value: textsValue(&c.Dirs), Help: "serve these directories, or URLs of directories on other machines (https://, sftp://, s3://)"},
+		{Key: "source.redirect_to", Flag: "redirect-to", Group: "files", value: textsValue(&c.RedirectTo), Help: "let web servers redirect to this `HOST` or HOST:PORT too; several are separated by commas"},
 		{Key: "cache.dir", Flag: "cache", Group: "files", value: textValue(&c.Cache.Dir), Help: "keep what was read from other machines in this `DIR`, which holds nothing else"},
 		{Key: "cache.size", Flag: "cache-size", Group: "files", value: sizeValue(&c.Cache.Size), Help: "take at most this much of the disk for --cache, such as 20GB"},
 		{Key: "cache.fresh", Flag: "cache-fresh", Group: "files", value: timeValue(&c.Cache.Fresh), Help: "answer from --cache for this `TIME` without asking whether a file has changed (0: ask each time)"},

@@ -195,6 +195,7 @@ func (s *server) open() (err error) {
 	if s.user, err = userToBecome(cfg.User); err != nil {
 		return err
 	}
+	env.Sources.Redirects = cfg.RedirectTo
 	if err := env.Sources.Open(context.Background(), cfg.Directories(), cfg.Cache, s.user, env.Predecessor != nil, env.Log); err != nil {
 		return failure.InSetting("dirs", err)
 	}

@@ -243,9 +243,9 @@ func (cfg *Config) checkPrecompressed(m *mistakes) {
 
 // checkSources checks the cache, and the URLs among the directories.
 func (cfg *Config) checkSources(m *mistakes) {
-	remote := false
+	remote, web := false, false
 	check := func(setting flag, dir string) {
-		remote = remote || source.IsRemote(dir)
+		remote, web = remote || source.IsRemote(dir), web || source.IsWeb(dir)
 		switch err := source.Check(dir); {
 		case err == nil || !source.IsRemote(dir):
 		case setting == failure.Dirs:
@@ -261,8 +261,10 @@ func (cfg *Config) checkSources(m *mistakes) {
 		check("root", r.Dir)
 	}
 	check("upload-dir", cfg.Files.UploadDir)
-	if err := cfg.Cache.Check(remote); err != nil {
-		*m = append(*m, err)
+	for _, err := range []error{cfg.Cache.Check(remote), source.CheckRedirects(cfg.RedirectTo, web)} {
+		if err != nil {
+			*m = append(*m, err)
+		}
 	}
 }
 

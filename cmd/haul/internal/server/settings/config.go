@@ -31,6 +31,10 @@ type Config struct {
 	// TFTP, and HTTP without users, search them in order. Users who log in get the first directory.
 	Dirs []string
 
+	// RedirectTo lists the servers, HOST or HOST:PORT, to which a web server whose files are served
+	// may redirect.
+	RedirectTo []string
+
 	Cache source.Caching // says how data that was read from upstreams is kept on disk
 
 	TFTP  TFTP

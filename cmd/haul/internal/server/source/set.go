@@ -63,6 +63,8 @@ type Set struct {
 	// Patience is how long a call may take; 0 means 10 s.
 	Patience time.Duration
 
+	Redirects []string // servers to which web servers may redirect: see [CheckRedirects]
+
 	all   map[string]*Source // the upstreams, by their URLs
 	cache *cache.Cache       // the cache in front of the upstreams; nil means that there is no cache
 	lines *linequeue.Log
@@ -74,7 +76,7 @@ type Set struct {
 func (s *Set) Open(ctx context.Context, names []string, c Caching, become *privilege.User, takesOver bool, log *slog.Logger) error {
 	s.all = map[string]*Source{}
 	s.lines = linequeue.NewLog(log)
-	cfg := Config{Say: s.lines.Say, Account: cmp.Or(s.Account, accountOf(become)), wait: s.Patience}
+	cfg := Config{Say: s.lines.Say, Account: cmp.Or(s.Account, accountOf(become)), wait: s.Patience, Redirects: s.Redirects}
 	for _, name := range names {
 		if !IsRemote(name) || s.all[name] != nil {
 			continue

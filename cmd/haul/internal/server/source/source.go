@@ -48,6 +48,8 @@ type Config struct {
 
 	Cache *cache.Cache // keeps data that was read from the upstream; nil means that there is no cache
 
+	Redirects []string // servers to which web servers may redirect: see CheckRedirects
+
 	wait time.Duration // how long a call may take; 0 means callTime
 }
 
@@ -92,6 +94,35 @@ func parse(text string) (remote.Location, error) {
 	return remote.Parse(text)
 }
 
+// CheckRedirects returns an error if the names of the servers to which sources may redirect are
+// wrong. Each is HOST, with the ports of http and https, or HOST:PORT. web says whether there is a
+// source to which they apply.
+func CheckRedirects(names []string, web bool) error {
+	const redirect = failure.Flag("redirect-to")
+	if len(names) > 0 && !web {
+		return failure.Mistake(redirect, "%s is for sources such as https://HOST/DIR/, and none is served", redirect)
+	}
+	if _, err := redirects(names); err != nil {
+		return failure.Mistake(redirect, "%s: %w", redirect, err)
+	}
+	return nil
+}
+
+// redirects returns servers as HOST:PORT.
+func redirects(names []string) (all []string, err error) {
+	for _, name := range names {
+		servers, err := remote.RedirectServers(name)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, servers...)
+	}
+	return all, nil
+}
+
+// IsWeb reports whether a string is the URL of a web server.
+func IsWeb(text string) bool { return schemeOf(text) == "http" || schemeOf(text) == "https" }
+
 // A Source is an upstream: a tree of files on another machine. Any goroutine may use it.
 type Source struct {
 	store.Tree // the files of the upstream, with the cache in front; has all capabilities of the server
@@ -127,8 +158,13 @@ func Open(ctx context.Context, text string, cfg Config) (*Source, error) {
 
 // mount finds out from the configuration how to reach the upstream. It does not connect.
 func (s *Source) mount(ctx context.Context, l remote.Location, cfg Config) error {
+	servers, err := redirects(cfg.Redirects)
+	if err != nil {
+		return err
+	}
 	m, err := remote.NewMount(ctx, l, remote.Config{
-		Account: cfg.Account, Conns: maxConns, UserAgent: "haul",
+		Redirects: servers,
+		Account:   cfg.Account, Conns: maxConns, UserAgent: "haul",
 		Say:      func(text string) { s.link.say(slog.LevelInfo, "source", slog.String("note", text)) },
 		Again:    s.link.again,
 		Patience: remote.Patience{Answer: s.link.wait, Stall: min(s.link.wait, stallTime), Away: awayTime},

@@ -139,6 +139,57 @@ func TestCheck(t *testing.T) {
 }
 
 // A source over SFTP is a store like any other.
+func TestCheckRedirects(t *testing.T) {
+	for name, want := range map[string]string{
+		"CDN.example": "cdn.example:80 cdn.example:443", "cdn.example:8080": "cdn.example:8080", "10.0.0.1": "10.0.0.1:80 10.0.0.1:443", "[::1]:81": "[::1]:81", "[::1]": "[::1]:80 [::1]:443",
+		"": "", "*": "", "*.example": "", "https://cdn.example": "", "cdn.example/": "", "cdn.example:": "", "cdn.example:0": "", "cdn.example:65536": "", "cdn.example:x": "",
+		"a b": "", "me@cdn.example": "", "cdn.example?q": "", "cdn.example#f": "", ":80": "", "::1": "",
+	} {
+		all, err := redirects([]string{name})
+		if got := strings.Join(all, " "); got != want || (err == nil) != (want != "") {
+			t.Errorf("%q: %q, %v", name, got, err)
+		}
+		if err := CheckRedirects([]string{name}, true); (err == nil) != (want != "") {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+	if err := CheckRedirects([]string{"cdn.example"}, false); err == nil || CheckRedirects(nil, false) != nil {
+		t.Errorf("without a web server: %v", err)
+	}
+}
+
+// A web server redirects only to the servers that a setting names, at their ports. Each file counts
+// by itself: the source is not away.
+func TestRedirects(t *testing.T) {
+	files := store.Mem(0)
+	storetest.Put(t, files, "f", "content")
+	other := webServer(t, files)
+	s := httptest.NewServer(http.RedirectHandler(other.URL+"/f", http.StatusFound))
+	defer s.Close()
+	host := strings.TrimPrefix(other.URL, "http://")
+	for names, want := range map[string]bool{"": false, host: true, "127.0.0.1": false, "localhost" + host[strings.Index(host, ":"):]: false} {
+		var log servetest.Buffer
+		var all []string
+		if names != "" {
+			all = []string{names}
+		}
+		one, err := Open(t.Context(), s.URL, Config{wait: servetest.Patience, Redirects: all, Say: func(_ slog.Level, text string, attrs ...slog.Attr) { fmt.Fprintln(&log, text, attrs) }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		f, err := one.Open(t.Context(), "kernel")
+		if err == nil {
+			f.Close()
+		} else if !strings.Contains(log.String(), "--redirect-to "+host) || one.Stats().Away || errors.Is(err, store.ErrUnavailable) {
+			t.Errorf("%q: %v; the log has %q", names, err, log.String())
+		}
+		if (err == nil) != want {
+			t.Errorf("%q: %v", names, err)
+		}
+		one.Close()
+	}
+}
+
 func TestSFTPIsStore(t *testing.T) {
 	storetest.Run(t, func(t *testing.T) store.Store {
 		s, _, _ := overSFTP(t, store.Mem(0))
