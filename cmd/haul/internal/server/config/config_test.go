@@ -83,6 +83,7 @@ var samples = map[string][2]string{
 	"sftp.exempt":               {"10.0.0.0/8", `["10.0.0.0/8"]`},
 	"http.listen":               {":80,[::1]:8080", `[":80", "[::1]:8080"]`},
 	"https.listen":              {":443", `[":443"]`},
+	"http.hosts":                {"files.example,nas.example", `["files.example", "nas.example"]`},
 	"http.proxy":                {"10.0.0.1,unix", `["10.0.0.1", "unix"]`},
 	"http.exempt":               {"10.0.0.0/8,192.0.2.0/24", `["10.0.0.0/8", "192.0.2.0/24"]`},
 	"http.rate_per_source":      {"5M", `"5M"`},

@@ -92,6 +92,7 @@ func (s *Settings) http() []*Setting {
 			Key: "http.plain_passwords", Flag: "http-plain-auth", Group: "HTTP", value: boolValue(&c.PlainPasswords),
 			Help: "accept passwords over plain HTTP, for a proxy in front that does TLS; anybody on the way can read them",
 		},
+		{Key: "http.hosts", Flag: "http-host", Group: "HTTP", value: textsValue(&c.Hosts), Help: "let pages upload, and browsers use a server on localhost, by this `NAME` too; several are separated by commas"},
 		{
 			Key: "http.proxy", Flag: "http-proxy", Group: "HTTP", value: proxiesValue(&c.Proxies, &c.UnixProxies),
 			Help: "expect a PROXY header (version 1 or 2) from proxies in `NETWORK`, and take the client's address from it; unix: from all who connect by a unix socket from systemd",

@@ -7,6 +7,7 @@ import (
 	stdlog "log"
 	"net"
 	"net/http"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -24,6 +25,8 @@ type port struct {
 	accept  tcp.Server
 	failed  ports.FailedConns // logs handshakes that fail
 	sockets []*tcp.Socket
+
+	loopback []netip.AddrPort // the addresses of sockets that only this machine can reach
 
 	// HTTP/1 and HTTP/2 have separate servers, because their connections are shut down in different
 	// ways: see drain.

@@ -19,6 +19,7 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/cli/console"
 	"github.com/haul-project/haul/cmd/haul/internal/cli/failure"
 	"github.com/haul-project/haul/cmd/haul/internal/server/handover"
+	"github.com/haul-project/haul/cmd/haul/internal/server/httpend"
 	"github.com/haul-project/haul/cmd/haul/internal/server/logins"
 	"github.com/haul-project/haul/cmd/haul/internal/server/ports"
 	"github.com/haul-project/haul/cmd/haul/internal/server/publicfiles"
@@ -51,6 +52,7 @@ type Service struct {
 	sessions *logins.Sessions // the sessions of users; nil if there are no users
 
 	plain, secure port
+	hosts         []string         // names of this server: see hostsOf
 	certDir       string           // directory of the self-signed certificate; "" if the server does not use one
 	expires       func() time.Time // when the certificate expires; nil without HTTPS
 
@@ -97,12 +99,13 @@ func New(cfg *settings.Config, env *service.Env) (_ *Service, err error) {
 			return nil, err
 		}
 	}
+	s.hosts = hostsOf(cfg.HTTP.Hosts, slices.Concat(cfg.HTTP.Listen, cfg.HTTP.ListenTLS)...)
 	var handler http.Handler = s.handler
 	if len(cfg.HTTP.Proxies) == 0 && !cfg.HTTP.UnixProxies {
 		handler = watchForwarded(handler, s.log.Say)
 	}
 	for _, p := range s.ports() {
-		p.open(handler, errorWriter{s.log})
+		p.open(s.checkHosts(p, handler), errorWriter{s.log})
 		p.failed = ports.FailedConns{RateLimited: linequeue.RateLimited{Log: s.log.Log, Message: p.scheme + ": handshakes failed"}, Proxies: "http-proxy"}
 		p.accept.BadHandshake = p.badHandshake
 	}
@@ -175,7 +178,10 @@ func (s *Service) KeepSecret(all []userroots.Secret) error {
 }
 
 // account returns the account of a client. The web.Handler calls it.
-func (s *Service) account(_ context.Context, v web.Visitor) (*web.Account, error) {
+func (s *Service) account(ctx context.Context, v web.Visitor) (*web.Account, error) {
+	if host, ok := ctx.Value(strangeHostKey{}).(strangeHost); ok {
+		return nil, host
+	}
 	if s.sessions == nil {
 		return s.anybody(v), nil
 	}
@@ -259,6 +265,11 @@ func (s *Service) Listen(ctx context.Context, passed *handover.Inherited) (err e
 		}
 		if err != nil {
 			return err
+		}
+		for _, socket := range p.sockets {
+			if at := socket.Addr(); httpend.Loopback(at) {
+				p.loopback = append(p.loopback, netip.MustParseAddrPort(at.String()))
+			}
 		}
 	}
 	if s.cfg.HTTP.UnixProxies {

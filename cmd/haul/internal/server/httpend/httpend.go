@@ -1,4 +1,5 @@
-// Package httpend shuts down servers of package net/http.
+// Package httpend has what servers of package net/http share: their shutdown, and a check of the
+// names by which browsers reach them.
 package httpend
 
 import (

@@ -59,7 +59,7 @@ func New(ctx context.Context, socket net.Listener, metrics http.Handler, log *sl
 func (limits metricsLimits) serveOn(ctx context.Context, socket net.Listener, metrics http.Handler, log *slog.Logger) *Server {
 	s := &Server{socket: socket, log: log, limits: limits, ended: make(chan struct{})}
 	s.http = http.Server{
-		Handler:                      metricsRoutes(ctx, metrics),
+		Handler:                      checkHosts(httpend.Loopback(socket.Addr()), metricsRoutes(ctx, metrics)),
 		ReadHeaderTimeout:            limits.header,
 		ReadTimeout:                  limits.header,
 		WriteTimeout:                 limits.answer,
@@ -74,6 +74,17 @@ func (limits metricsLimits) serveOn(ctx context.Context, socket net.Listener, me
 	s.http.SetKeepAlivesEnabled(false)
 	go s.run()
 	return s
+}
+
+// checkHosts refuses requests that may come from a page of a stranger.
+func checkHosts(loopback bool, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !httpend.Admits(r, loopback, httpend.Known(nil)) {
+			http.Error(w, "The metrics are shown under localhost and addresses only; use one of them in the URL.", http.StatusForbidden)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // metricsRoutes answers requests. Methods other than GET and HEAD get 405, other paths

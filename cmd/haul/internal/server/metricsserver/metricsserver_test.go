@@ -99,7 +99,7 @@ func untilClosed(t *testing.T, c net.Conn) string {
 // get sends a request with the method and target, and returns the answer.
 func (s *Server) get(t *testing.T, method, target string) (*http.Response, string) {
 	t.Helper()
-	raw := s.ask(t, method+" "+target+" HTTP/1.1\r\nHost: haul\r\n\r\n")
+	raw := s.ask(t, method+" "+target+" HTTP/1.1\r\nHost: localhost\r\n\r\n")
 	answer, err := http.ReadResponse(bufio.NewReader(strings.NewReader(raw)), &http.Request{Method: method})
 	if err != nil {
 		t.Fatalf("%s %s: %v in %q", method, target, err, raw)
@@ -137,7 +137,7 @@ func TestMetricsRoutes(t *testing.T) {
 		{"GET", "/../../etc/passwd", 0, ""},
 		{"GET", "/debug/vars", 404, ""},
 		{"GET", "/debug/pprof/", 404, ""},
-		{"GET", "http://other/healthz", 200, "ok\n"},
+		{"GET", "http://localhost/healthz", 200, "ok\n"},
 	} {
 		answer, body := s.get(t, c.method, c.target)
 		if c.status == 0 && answer.StatusCode != 200 {
@@ -202,16 +202,16 @@ func TestMetricsHostileInput(t *testing.T) {
 		"TLS":                 "\x16\x03\x01\x00\xf4\x01\x00\x00\xf0\x03\x03\r\n\r\n",
 		"HTTP/0.9":            "GET /metrics\r\n\r\n",
 		"HTTP/2":              "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
-		"HTTP/9.9":            "GET /metrics HTTP/9.9\r\nHost: x\r\n\r\n",
+		"HTTP/9.9":            "GET /metrics HTTP/9.9\r\nHost: localhost\r\n\r\n",
 		"no host":             "GET /metrics HTTP/1.1\r\n\r\n",
 		"two hosts":           "GET /metrics HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n",
-		"long header":         "GET /metrics HTTP/1.1\r\nHost: x\r\nA: " + strings.Repeat("b", 1<<20) + "\r\n\r\n",
-		"many headers":        "GET /metrics HTTP/1.1\r\nHost: x\r\n" + strings.Repeat("A: b\r\n", 1<<16) + "\r\n",
-		"long target":         "GET /" + strings.Repeat("m", 1<<20) + " HTTP/1.1\r\nHost: x\r\n\r\n",
-		"header without name": "GET /metrics HTTP/1.1\r\nHost: x\r\n: y\r\n\r\n",
-		"negative length":     "GET /metrics HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n",
-		"two lengths":         "GET /metrics HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
-		"unknown coding":      "GET /metrics HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: evil\r\n\r\n",
+		"long header":         "GET /metrics HTTP/1.1\r\nHost: localhost\r\nA: " + strings.Repeat("b", 1<<20) + "\r\n\r\n",
+		"many headers":        "GET /metrics HTTP/1.1\r\nHost: localhost\r\n" + strings.Repeat("A: b\r\n", 1<<16) + "\r\n",
+		"long target":         "GET /" + strings.Repeat("m", 1<<20) + " HTTP/1.1\r\nHost: localhost\r\n\r\n",
+		"header without name": "GET /metrics HTTP/1.1\r\nHost: localhost\r\n: y\r\n\r\n",
+		"negative length":     "GET /metrics HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n",
+		"two lengths":         "GET /metrics HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
+		"unknown coding":      "GET /metrics HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: evil\r\n\r\n",
 	} {
 		if got := s.ask(t, raw); strings.Contains(got, "haul_up") {
 			t.Errorf("%s: answered by %q", name, got)
@@ -221,7 +221,7 @@ func TestMetricsHostileInput(t *testing.T) {
 		}
 	}
 	// Each connection serves one request: a second one after the first is not answered.
-	const one = "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n"
+	const one = "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n"
 	if got := s.ask(t, one+one); strings.Count(got, "haul_up") != 1 {
 		t.Errorf("two requests in one: %q", got)
 	}
@@ -235,9 +235,9 @@ func TestMetricsSlowRequest(t *testing.T) {
 	for name, raw := range map[string]string{
 		"nothing":       "",
 		"half a method": "GE",
-		"half a header": "GET /metrics HTTP/1.1\r\nHost: x\r\nA: ",
-		"half a body":   "POST /nowhere HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\nbody",
-		"half a chunk":  "POST /nowhere HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nffff\r\nx",
+		"half a header": "GET /metrics HTTP/1.1\r\nHost: localhost\r\nA: ",
+		"half a body":   "POST /nowhere HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\nbody",
+		"half a chunk":  "POST /nowhere HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nffff\r\nx",
 	} {
 		if got := s.ask(t, raw); strings.Contains(got, "haul_up") {
 			t.Errorf("%s: answered by %q", name, got)
@@ -258,7 +258,7 @@ func TestMetricsSlowReader(t *testing.T) {
 			}
 		}
 	}))
-	if _, err := io.WriteString(s.dial(t), "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
+	if _, err := io.WriteString(s.dial(t), "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
 		t.Fatal(err)
 	}
 	select {
@@ -285,7 +285,7 @@ func TestMetricsConnections(t *testing.T) {
 	}
 	first.Close()
 	for deadline := time.Now().Add(metricsPatience); ; {
-		if strings.Contains(s.ask(t, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n"), "haul_up") {
+		if strings.Contains(s.ask(t, "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n"), "haul_up") {
 			return
 		}
 		if time.Now().After(deadline) {
@@ -307,7 +307,7 @@ func TestMetricsClose(t *testing.T) {
 	for _, c := range []struct {
 		conn net.Conn
 		raw  string
-	}{{idle, "GET /metr"}, {busy, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n"}} {
+	}{{idle, "GET /metr"}, {busy, "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n"}} {
 		if _, err := io.WriteString(c.conn, c.raw); err != nil {
 			t.Fatal(err)
 		}

@@ -209,6 +209,8 @@ func (cfg *Config) checkHTTP(m *mistakes) {
 	m.when(h.PlainPasswords && h.Users == "", "http-plain-auth", "%s goes with %s: without it nobody is asked for a password", flag("http-plain-auth"), flag("http-auth"))
 	m.when(h.RatePerSource != 0 && h.Users != "", "http-rate-per-source",
 		"%s is for HTTP without users; \"haul user set NAME --limit RATE\" limits a user", flag("http-rate-per-source"))
+	m.when(len(h.Hosts) > 0 && h.Users != "", "http-host", "%s is for a server without %s; with it every name will do", flag("http-host"), flag("http-auth"))
+	m.checkHosts("http-host", h.Hosts)
 	m.when(len(h.Exempt) > 0 && h.Users == "", "http-exempt", "%s goes with %s: without it nobody is asked for a password", flag("http-exempt"), flag("http-auth"))
 	m.when(cfg.Files.Upload == site.UploadUnique && !cfg.ServesTFTP(), "upload",
 		"%s unique is for TFTP, which is not served: by HTTP and SFTP, clients choose the names of files; choose create or overwrite, or add %s :69", flag("upload"), flag("tftp"))
@@ -268,6 +270,13 @@ func (cfg *Config) checkSources(m *mistakes) {
 	}
 }
 
+// checkHosts checks names by which browsers may reach a server.
+func (m *mistakes) checkHosts(setting flag, names []string) {
+	for _, name := range names {
+		m.when(name == "" || strings.ContainsAny(name, ":/*[] ") || strings.HasSuffix(name, "."), setting, "%s %q: it is a name as in files.example, without port, http:// or *", setting, name)
+	}
+}
+
 func (s *Status) check(m *mistakes) {
 	for _, one := range []struct {
 		flag  flag
@@ -282,9 +291,7 @@ func (s *Status) check(m *mistakes) {
 	m.when(s.Cert != "" && s.Users == "", "status-cert", "%s goes with %s: without it nobody is asked for a password", flag("status-cert"), flag("status-users"))
 	m.when(s.Key != "" && s.Cert == "", "status-key", "%s goes with %s", flag("status-key"), flag("status-cert"))
 	m.when(len(s.Hosts) > 0 && s.Users != "", "status-host", "%s is for a page without %s; with it every name will do", flag("status-host"), flag("status-users"))
-	for _, name := range s.Hosts {
-		m.when(name == "" || strings.ContainsAny(name, ":/*[] ") || strings.HasSuffix(name, "."), "status-host", "%s %q: it is a name as in status.example, without port, http:// or *", flag("status-host"), name)
-	}
+	m.checkHosts("status-host", s.Hosts)
 	before := len(*m)
 	m.checkAddrs("status", "tcp", []string{s.Listen})
 	m.when(len(*m) == before && s.Users == "" && !status.Loopback(s.Listen), "status",

@@ -224,6 +224,7 @@ type HTTP struct {
 	// PlainPasswords, and a proxy in front of the server that provides TLS.
 	Users          string
 	PlainPasswords bool
+	Hosts          []string       // only without Users: host names by which browsers may reach the server, besides its own
 	Exempt         []netip.Prefix // networks that are never locked out for wrong passwords
 
 	Rate int64 // limits all clients together, in bytes a second for each direction; 0 means no limit

@@ -4,9 +4,10 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"slices"
 	"strings"
 	"time"
+
+	"github.com/haul-project/haul/cmd/haul/internal/server/httpend"
 )
 
 // Loopback reports whether a configured address, HOST:PORT, can be reached only from this
@@ -39,23 +40,10 @@ func (s *Server) admit(c Config, next http.Handler) http.Handler {
 			if r, ok = c.Login.admit(w, r); !ok {
 				return
 			}
-		case !admitsHost(r.Host, c.Hosts):
+		case !httpend.AdmitsHost(r.Host, httpend.Known(c.Hosts)):
 			http.Error(w, "This server answers to localhost and to its addresses only; --status-host NAME adds a name.", http.StatusForbidden)
 			return
 		}
 		next.ServeHTTP(w, r)
 	})
-}
-
-// admitsHost reports whether the value of a Host header is a name or address of this server. A
-// request with any other name may come from a stranger's page: see Config.Hosts.
-func admitsHost(host string, names []string) bool {
-	if name, _, err := net.SplitHostPort(host); err == nil {
-		host = name
-	}
-	host = strings.TrimSuffix(strings.Trim(host, "[]"), ".")
-	if _, err := netip.ParseAddr(host); err == nil {
-		return true
-	}
-	return strings.EqualFold(host, "localhost") || slices.ContainsFunc(names, func(n string) bool { return strings.EqualFold(host, n) })
 }
