@@ -160,7 +160,7 @@ func (b *bootNet) holdDownload(t *testing.T) net.Conn {
 	var err error
 	b.machine.do(t, func() { c, err = net.Dial("tcp", net.JoinHostPort(host, "80")) })
 	if err == nil {
-		_, err = c.Write([]byte("GET /large HTTP/1.1\r\nHost: haul\r\n\r\n"))
+		_, err = c.Write([]byte("GET /large HTTP/1.1\r\nHost: localhost\r\n\r\n"))
 	}
 	if err == nil {
 		_, err = c.Read(make([]byte, 1)) // the transfer has begun

@@ -48,7 +48,7 @@ func (c *throng) ask(from, host string) (net.Conn, error) {
 		return nil, err
 	}
 	c.conns[from] = append(c.conns[from], conn)
-	_, _ = conn.Write([]byte("GET /large HTTP/1.1\r\nHost: x\r\n\r\n")) // the connection may be closed already
+	_, _ = conn.Write([]byte("GET /large HTTP/1.1\r\nHost: localhost\r\n\r\n")) // the connection may be closed already
 	return conn, nil
 }
 

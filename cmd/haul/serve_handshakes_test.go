@@ -42,7 +42,7 @@ func TestServeHTTPSBadHandshakes(t *testing.T) {
 	}
 	for _, rest := range []string{"", "X: " + strings.Repeat("x", 4000) + "\r\n"} {
 		c := dial()
-		if _, err := io.WriteString(c, "GET /kernel HTTP/1.1\r\nHost: x\r\n"+rest+"\r\n"); err != nil {
+		if _, err := io.WriteString(c, "GET /kernel HTTP/1.1\r\nHost: localhost\r\n"+rest+"\r\n"); err != nil {
 			t.Fatal(err)
 		}
 		resp, err := http.ReadResponse(bufio.NewReader(c), nil)
@@ -102,7 +102,7 @@ func TestServeHTTPBadBeginnings(t *testing.T) {
 		b, _ := io.ReadAll(c)
 		return string(b)
 	}
-	const request = "GET /kernel HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+	const request = "GET /kernel HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
 	for text, status := range map[string]string{
 		"PROXY TCP4 192.0.2.1 198.51.100.2 12345 80\r\n" + request:                                         " 400 ",
 		"\r\n\r\n\x00\r\nQUIT\n\x21\x11\x00\x0c\x01\x02\x03\x04\x05\x06\x07\x08\x00\x01\x00\x02" + request: " 400 ",

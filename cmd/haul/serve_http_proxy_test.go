@@ -50,7 +50,7 @@ func (s *httpChild) askBehind(header, password string) int {
 	defer c.Close()
 	c.SetDeadline(time.Now().Add(patience))
 	login := base64.StdEncoding.EncodeToString([]byte("alice:" + password))
-	fmt.Fprintf(c, "%sGET /kernel HTTP/1.1\r\nHost: x\r\nConnection: close\r\nAuthorization: Basic %s\r\n\r\n", header, login)
+	fmt.Fprintf(c, "%sGET /kernel HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nAuthorization: Basic %s\r\n\r\n", header, login)
 	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
 	if err != nil {
 		return 0

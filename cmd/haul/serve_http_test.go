@@ -201,7 +201,7 @@ func TestServeHTTPSDrains(t *testing.T) {
 	for _, c := range []*tls.Conn{slow, second} {
 		c.SetDeadline(time.Now().Add(patience))
 	}
-	fmt.Fprint(slow, "PUT /new HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nab")
+	fmt.Fprint(slow, "PUT /new HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\nab")
 	// The preface of HTTP/2, and empty SETTINGS: RFC 9113 §3.4.
 	fmt.Fprint(second, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00")
 	s.wantMetric(`haul_connections{protocol="https"} 3`)

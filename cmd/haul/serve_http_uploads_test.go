@@ -29,7 +29,7 @@ func TestServeHTTPKilledUpload(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	fmt.Fprintf(conn, "PUT /image HTTP/1.1\r\nHost: x\r\nContent-Range: bytes 0-%d/%d\r\nContent-Length: %d\r\n\r\n", size-1, size, size)
+	fmt.Fprintf(conn, "PUT /image HTTP/1.1\r\nHost: localhost\r\nContent-Range: bytes 0-%d/%d\r\nContent-Length: %d\r\n\r\n", size-1, size, size)
 	if _, err := conn.Write(bytes.Repeat([]byte("x"), come)); err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +80,7 @@ func TestServeHTTPUserDisabled(t *testing.T) {
 		t.Cleanup(func() { _ = c.Close() })
 		_ = c.SetDeadline(time.Now().Add(patience))
 		login := base64.StdEncoding.EncodeToString([]byte(name + ":builder"))
-		if _, err := fmt.Fprintf(c, "%s\r\nHost: x\r\nAuthorization: Basic %s\r\n\r\n", request, login); err != nil {
+		if _, err := fmt.Fprintf(c, "%s\r\nHost: localhost\r\nAuthorization: Basic %s\r\n\r\n", request, login); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := io.ReadFull(c, make([]byte, len("HTTP/1.1 100 Continue\r\n\r\n"))); err != nil {
