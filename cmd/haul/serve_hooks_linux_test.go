@@ -124,6 +124,7 @@ echo $PPID >"$1/helper"
 mv "$1/new.$HAUL_EVENT" "$1/$HAUL_EVENT"
 `)
 	dir := servedDir(t, map[string]string{"kernel": "image"})
+	openUp(t, filepath.Dir(dir)) // hooks get only paths that the user of the server can look at
 	audit := filepath.Join(t.TempDir(), "audit.jsonl")
 	c := startSettled(t, dir, "--upload", "create", "--metrics", "127.0.0.1:0", "--audit", audit, "--audit-hash", "sha256", "--hook", "on=uploaded,downloaded,failed "+run)
 	c.await("hook: uploaded, downloaded, failed: runs ")

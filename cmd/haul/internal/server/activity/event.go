@@ -7,9 +7,12 @@ package activity
 import (
 	"bytes"
 	"encoding/json"
+	"io/fs"
 	"math"
 	"net/http"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"strconv"
 	"time"
 	"unicode/utf8"
@@ -100,6 +103,29 @@ func (e *Event) Source() shares.Source {
 	return shares.SourceOf(e.User, addr)
 }
 
+// CheckPath clears the path if it does not lead to the file of the event any more. A client can put
+// another file in its place after the event, or a symbolic link to a file that only a hook's program
+// can read. If the file of the event is not known, the path must lead to a regular file without a
+// symbolic link.
+func (e *Event) CheckPath() {
+	if e.Path == "" {
+		return
+	}
+	now, err := os.Lstat(e.Path)
+	switch {
+	case err != nil, !now.Mode().IsRegular():
+	case e.info != nil:
+		if os.SameFile(now, e.info) {
+			return
+		}
+	default:
+		if real, err := filepath.EvalSymlinks(e.Path); err == nil && real == e.Path {
+			return
+		}
+	}
+	e.Path = ""
+}
+
 // A Credential says how a user has logged in, or tried to log in.
 type Credential struct {
 	Method string `json:"method,omitempty"`
@@ -112,10 +138,13 @@ type Duration struct {
 	Seconds *float64   `json:"seconds,omitempty"`
 }
 
-// A Digest holds the hash of an upload, or the reason why the upload was not hashed.
+// A Digest identifies the file of an upload. It holds the hash, or the reason why the upload was not
+// hashed.
 type Digest struct {
 	SHA256 *Sum   `json:"sha256,omitempty"`
 	Why    string `json:"why,omitempty"`
+
+	info fs.FileInfo // nil if the file is not known
 }
 
 // A Machine describes a machine that boots.

@@ -103,6 +103,9 @@ func isHeard(t *tftp.Transfer) bool {
 
 // finish sends an event. For an upload, it first lets Hash compute the hash of the file.
 func (r *Reporter) finish(e Event, file *store.Published) {
+	if file != nil {
+		e.info = file.Info
+	}
 	if e.Event == Uploaded && r.Hash != nil {
 		r.Hash(e, file, r.send)
 		return

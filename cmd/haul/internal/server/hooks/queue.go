@@ -299,6 +299,7 @@ func (l *workerLine) close() {
 // whether the helper may have started the hook.
 func (q *Queue) run(line *workerLine, w waiting) (sent bool, err error) {
 	h := &q.hooks[w.hook]
+	w.event.CheckPath() // the run may have waited for long
 	text, err := json.Marshal(order{Hook: w.hook, Event: w.event.AppendLine(nil), Variables: w.event.Variables()})
 	if err != nil { // impossible, because all types can be encoded
 		return true, err

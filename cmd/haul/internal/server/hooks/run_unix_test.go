@@ -146,7 +146,11 @@ func TestProgram(t *testing.T) {
 			r := newRig(t, 0, `cat >"$1/event" && printf %s "$HAUL_FILE" >"$1/file" && env >"$1/env"`)
 			n := int64(7)
 			sum := activity.Sum("abc")
-			r.Send(activity.Event{Event: activity.Uploaded, Time: time.Now(), Protocol: "sftp", Result: "done", Peer: "192.0.2.1:5", User: "alice", File: name, Path: "/srv/x", Bytes: &n, Digest: activity.Digest{SHA256: &sum}})
+			path, err := filepath.EvalSymlinks(filepath.Join(r.dir, "program"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Send(activity.Event{Event: activity.Uploaded, Time: time.Now(), Protocol: "sftp", Result: "done", Peer: "192.0.2.1:5", User: "alice", File: name, Path: path, Bytes: &n, Digest: activity.Digest{SHA256: &sum}})
 			r.await("done", 1)
 			var got struct {
 				Event, File, Peer, User, SHA256 string
@@ -168,7 +172,7 @@ func TestProgram(t *testing.T) {
 			if got.Event != "uploaded" || got.Peer != "192.0.2.1:5" || got.User != "alice" || got.Bytes != 7 || got.SHA256 != "abc" {
 				t.Errorf("%+v", got)
 			}
-			for _, v := range []string{"HAUL_EVENT=uploaded", "HAUL_PROTOCOL=sftp", "HAUL_PATH=/srv/x", "HAUL_PEER=192.0.2.1:5", "HAUL_USER=alice", "HAUL_BYTES=7", "HAUL_SHA256=abc", "HAUL_RESULT=done"} {
+			for _, v := range []string{"HAUL_EVENT=uploaded", "HAUL_PROTOCOL=sftp", "HAUL_PATH=" + path, "HAUL_PEER=192.0.2.1:5", "HAUL_USER=alice", "HAUL_BYTES=7", "HAUL_SHA256=abc", "HAUL_RESULT=done"} {
 				if !strings.Contains("\n"+r.read("env"), "\n"+v+"\n") {
 					t.Errorf("%s is missing in %s", v, r.read("env"))
 				}
@@ -177,6 +181,21 @@ func TestProgram(t *testing.T) {
 				t.Error("a name was run")
 			}
 		})
+	}
+}
+
+// A path that leads to another file when the hook begins reaches neither the variable nor the event.
+func TestPathReplaced(t *testing.T) {
+	t.Parallel() // it waits most of the time
+	r := newRig(t, 0, `cat >"$1/event"; printf "<%s>" "$HAUL_PATH" >"$1/path"`)
+	path := filepath.Join(r.dir, "file")
+	if err := os.Symlink("/etc/passwd", path); err != nil {
+		t.Fatal(err)
+	}
+	r.Send(activity.Event{Event: activity.Downloaded, File: "file", Path: path})
+	r.await("done", 1)
+	if r.read("path") != "<>" || !strings.Contains(r.read("event"), `"file":"file"`) || strings.Contains(r.read("event"), `"path"`) {
+		t.Errorf("%q, %q", r.read("path"), r.read("event"))
 	}
 }
 

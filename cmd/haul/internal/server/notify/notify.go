@@ -103,7 +103,8 @@ type Notifier struct {
 	// Report receives the reports of the protocols; nil if there are no hooks and no audit log.
 	Report *activity.Reporter
 
-	// Kept holds the uploads that wait to be hashed; nil if no hashes are computed.
+	// Kept makes stores describe uploads, and keep open those that wait to be hashed. It is nil if
+	// there are no hooks and no audit log.
 	Kept *localdir.KeptUploads
 
 	audit  *audit.Log
@@ -114,10 +115,10 @@ type Notifier struct {
 // New returns a Notifier to which the protocols report. It drops all reports until Open.
 func (s *Settings) New() (n Notifier) {
 	if s.Wanted() {
-		n.Report = new(activity.Reporter)
+		n.Report, n.Kept = new(activity.Reporter), new(localdir.KeptUploads)
 	}
 	if s.AuditHash != "" {
-		n.Kept = &localdir.KeptUploads{Max: min(mostKept, int64(ownprocess.OpenFiles()/16))}
+		n.Kept.Max = min(mostKept, int64(ownprocess.OpenFiles()/16))
 	}
 	return n
 }

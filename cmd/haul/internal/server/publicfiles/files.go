@@ -210,7 +210,8 @@ func (s *Files) openDir(dir string, writable bool) (*localdir.Dir, error) {
 		return nil, failure.Local.Errorf("serve %s: %w", dir, err)
 	}
 	files := localdir.New(root)
-	files.Path, files.LinksFromRoot, files.Small = absolute, true, s.small
+	// Hooks get no path with a symbolic link: see activity.Event.CheckPath.
+	files.Path, files.LinksFromRoot, files.Small = userroots.RealPath(dir), true, s.small
 	if writable {
 		s.writes = append(s.writes, absolute)
 		s.uploads = append(s.uploads, files)
