@@ -141,7 +141,9 @@ func newWebClient(a *soakAll, c *treeClient) *treeClient {
 	address := strings.TrimPrefix(a.web, "http://")
 	c.bad = []func(context.Context) error{
 		func(ctx context.Context) error { return c.half(ctx, address, "GET /file9 HT") },
-		func(ctx context.Context) error { return c.half(ctx, address, "GET /file9 HTTP/1.1\r\nHost: localhost\r\n\r\n") },
+		func(ctx context.Context) error {
+			return c.half(ctx, address, "GET /file9 HTTP/1.1\r\nHost: localhost\r\n\r\n")
+		},
 		func(ctx context.Context) error {
 			return c.half(ctx, address, "PUT /lie-http HTTP/1.1\r\nHost: localhost\r\nContent-Length: 300000\r\n\r\n"+strings.Repeat("x", 20_000))
 		},
