@@ -71,7 +71,7 @@ var badValues = []struct {
 	{"index", "x", "add --http"},
 	{"http-auth", "x", "add --http"},
 	{"http-plain-auth", "x", "true or false"},
-	{"http-host", "files.example:8080", "without port"},
+	{"http-host", "x", "which is not served"},
 	{"http-exempt", "x", "192.0.2.0/24"},
 	{"http-proxy", "x", "192.0.2.0/24"},
 	{"restartable", "x", "true or false"},

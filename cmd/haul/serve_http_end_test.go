@@ -20,7 +20,7 @@ func TestServeHTTPCutShort(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := startHTTP(t, dir, "--upload", "create", "--grace", "10ms")
-	for _, request := range []string{"GET /large HTTP/1.1\r\nHost: localhost\r\n\r\n", "PUT /new HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\nExpect: 100-continue\r\n\r\n"} {
+	for _, request := range []string{"GET /large HTTP/1.1\r\nHost: localhost\r\n\r\n", "PUT /new HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\nExpect: 100-continue\r\n\r\n"} {
 		c, err := net.Dial("tcp", strings.TrimPrefix(s.at, "http://"))
 		if err != nil {
 			t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/server/meter"
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/tftp"
+	"github.com/haul-project/haul/tftp/transfer"
 )
 
 // The path of an event leads to the file of the event, or is left out.
@@ -44,7 +45,7 @@ func TestCheckPath(t *testing.T) {
 		}
 		var uploaded Event
 		r := &Reporter{Hook: func(e Event) { uploaded = e }}
-		r.Ended(meter.Ended{Info: meter.Info{Write: true}, End: meter.End{Result: meter.Done, Path: file, Detail: &tftp.Transfer{Published: &store.Published{Info: info}}}})
+		r.Ended(meter.Ended{Info: meter.Info{Write: true}, End: meter.End{Result: meter.Done, Path: file, Detail: &tftp.Transfer{Stats: transfer.Stats{Received: 1}, Published: &store.Published{Info: info}}}})
 		read := Event{Event: Downloaded, Path: file}
 		if err := c.do(); err != nil {
 			t.Fatal(err)
