@@ -5,9 +5,9 @@ import (
 	"sync"
 )
 
-// hashTurns bounds how many hashes are computed at a time. Others wait for their turn, but of each
-// user only as many as may be computed. So a user who asks for many hashes delays those of others
-// by one turn.
+// hashTurns bounds how many hashes are computed at a time. Others wait for their turn. The hashes
+// of a user that are computed or next are never more than that bound; the user's other hashes wait
+// behind them. So a user who asks for many hashes delays those of other users by one turn.
 type hashTurns struct {
 	places chan struct{} // holds an element for each hash that is being computed
 

@@ -41,8 +41,8 @@ const (
 	// sorted, so it is held in memory, at about 50 bytes per entry besides its name.
 	maxListing = 1 << 18
 
-	// maxListed bounds the entries of all lists that are in memory at a time. Two lists of a source
-	// may have maxListing entries.
+	// maxListed bounds the entries of all lists that are in memory at a time. The only source can
+	// have two lists of maxListing entries.
 	maxListed = 4 * maxListing
 )
 

@@ -25,8 +25,8 @@ const (
 // A directoryList is an exchange that lists a directory.
 type directoryList struct{ *exchange }
 
-// takeListed counts n more entries that the request holds in memory. It returns an error if there are
-// too many, in all or of the request's source. exchange.end gives back those that are left.
+// takeListed counts n more entries that the request holds in memory. It returns an error if there
+// would be too many, in all or for the request's source. exchange.end releases the remaining ones.
 func (x directoryList) takeListed(n int) error {
 	if !x.h.state.listed.Take(x.source, n, shares.Bound{Most: maxListed, Times: listedTimes}) {
 		return errListing

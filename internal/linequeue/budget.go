@@ -15,7 +15,7 @@ const (
 	totalEvery  = 20 * time.Millisecond
 
 	// maxSources is how many sources of a cause are remembered. The bounds above keep the number of
-	// sources that matter below it.
+	// sources with less than a whole share below this.
 	maxSources = 4096
 )
 
@@ -28,11 +28,11 @@ const (
 	maxError = 2 * maxName
 )
 
-// ShortName returns the beginning of a name for a line about something that is refused or absent. A
-// stranger chooses such a name.
+// ShortName cuts a name to maxName bytes. It is for lines about refused requests and missing files,
+// because strangers can choose the names in these lines.
 func ShortName(name string) string { return name[:min(len(name), maxName)] }
 
-// ShortError returns the beginning of the text of an error, like [ShortName].
+// ShortError cuts the text of an error to maxError bytes, for the same lines.
 func ShortError(text string) string { return text[:min(len(text), maxError)] }
 
 // A Budget bounds the lines about events that strangers can cause without success, such as requests
@@ -43,8 +43,8 @@ type Budget struct {
 	causes map[string]*causeBudget // guarded by mu
 }
 
-// A causeBudget holds the budget of one cause. Each line of a source defers the time at which the
-// source has all of its share again.
+// A causeBudget holds the budget of one cause. Each line of a source postpones the time when the
+// source has its whole share again.
 type causeBudget struct {
 	total   time.Time            // when all sources together have their whole budget again
 	sources map[string]time.Time // when each source has its whole share again
@@ -91,8 +91,8 @@ func (b *Budget) take(now time.Time, cause string, source string) bool {
 	return true
 }
 
-// spend takes one line of a budget that is whole again at the time `full`, and returns the new time. ok is
-// false if nothing is left.
+// spend takes one line from a budget, and returns the time when the budget is whole again. `full`
+// is that time before the call. ok is false if nothing is left.
 func spend(now, full time.Time, every time.Duration, burst int) (_ time.Time, ok bool) {
 	if full.Before(now) {
 		full = now
@@ -101,9 +101,9 @@ func spend(now, full time.Time, every time.Duration, burst int) (_ time.Time, ok
 	return full, full.Sub(now) <= time.Duration(burst)*every
 }
 
-// sourceOf returns a text that stands for the source of a peer: its address or, for IPv6, its /64,
-// because a host there can have any number of addresses. The hosts of a link have the same /64 of
-// link-local addresses, so each of these stands for itself, and so does a peer without an IP address.
+// sourceOf returns the key of a peer's source: its address or, for IPv6, its /64, because a host
+// can have all addresses of a /64. But all hosts on a link share one link-local /64, so each
+// link-local address is a source of its own. So is a peer without an IP address.
 func sourceOf(peer string) string {
 	a, err := netip.ParseAddr(peer)
 	if err != nil {

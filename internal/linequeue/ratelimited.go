@@ -18,8 +18,9 @@ type RateLimited struct {
 	Message string
 	Unit    string // attribute name for the number of events; "" means "connections"
 
-	// Write, if set, receives the number of events of a cause, and the peer of the last one, in place
-	// of Log. It must not wait. If it returns false, the events are counted again for the next line.
+	// Write, if set, is called instead of writing to Log. It gets a cause, the number of its
+	// events, and the peer of the last event. It must not block. If it returns false, the events
+	// stay counted for the next call.
 	Write func(cause string, n int64, last string) bool
 
 	mu     sync.Mutex

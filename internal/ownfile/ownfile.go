@@ -1,5 +1,5 @@
-// Package ownfile opens files of this process's own, such as logs, locks and recordings, whose names
-// may be in a directory where other users can create names too, such as /tmp.
+// Package ownfile opens the files of this process, such as logs, locks and recordings, in
+// directories where other users may create files too, such as /tmp.
 package ownfile
 
 import (
@@ -12,13 +12,13 @@ import (
 	"syscall"
 )
 
-// everybody holds the permission of everybody to write to a file.
+// everybody is the permission bit that lets everybody write to a file.
 const everybody = 0o002
 
-// Open opens a file as [os.OpenFile] does, and refuses what another user may have put there: a
-// symbolic link, anything but a regular file, a file that has a second name, one that everybody may
-// write to, and one that is not [Ours]. If flag has os.O_TRUNC, the file is truncated only after
-// these checks. A new file is not writable for everybody.
+// Open opens a file as [os.OpenFile] does, but refuses one that another user may have put there. It
+// refuses symbolic links, files that are not regular, files with a second name, files that
+// everybody may write to, and files that are not [Ours]. If flag has os.O_TRUNC, Open truncates the
+// file only after these checks. A new file is not writable for everybody.
 func Open(path string, flag int, perm fs.FileMode, owners ...int) (*os.File, error) {
 	// Without O_NONBLOCK, opening a pipe would wait for its other end.
 	f, err := os.OpenFile(path, flag&^os.O_TRUNC|syscall.O_NONBLOCK|noFollow, perm&^everybody)
@@ -57,7 +57,8 @@ func check(path string, info fs.FileInfo, owners []int) error {
 		uid, _, _ := ownerOf(info)
 		return fmt.Errorf("open %s: it belongs to user %d, who can change it; remove it, or name another one", path, uid)
 	}
-	// Volumes of containers are often writable for everybody, and every link seems to be.
+	// Only regular files are checked. Directories that are container volumes are often writable for
+	// everybody, and the mode of a symbolic link always says that it is.
 	if perm := info.Mode().Perm(); perm&everybody != 0 && info.Mode().IsRegular() && runtime.GOOS != "windows" {
 		return fmt.Errorf("open %s: everybody may write to it (mode %04o); chmod o-w %s", path, perm, path)
 	}
@@ -71,8 +72,9 @@ func Ours(info fs.FileInfo, owners ...int) bool {
 	return !ok || uid == 0 || uid == os.Geteuid() || slices.Contains(owners, uid)
 }
 
-// Check returns an error if a file or directory is not [Ours], or if everybody may write to a file. The
-// path may be a symbolic link that is ours. Check returns nil if there is nothing at the path yet.
+// Check returns an error if a file or directory is not [Ours], or if it is a regular file that
+// everybody may write to. The path may be a symbolic link that is ours. Check returns nil if there
+// is nothing at the path yet.
 func Check(path string, owners ...int) error {
 	for _, look := range []func(string) (fs.FileInfo, error){os.Lstat, os.Stat} {
 		info, err := look(path)

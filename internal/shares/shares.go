@@ -37,24 +37,24 @@ func Network(a netip.Addr) netip.Addr {
 	return net.Addr()
 }
 
-// A Bound says how many of something there may be, and how they are divided. One source may have
-// Times as many as are still free. A source that is alone can have Times/(Times+1) of all. If some
-// sources have as many as they can get, the next one still finds some.
+// A Bound limits how many things of a kind there may be, and divides them between sources. A source
+// may have at most Times the number that is still free. So the only source can have Times/(Times+1)
+// of all. When other sources have taken all that they may, there are still some for the next one.
 type Bound struct {
 	Most, Times int
 }
 
-// A Table counts what the sources have of one [Bound]. The zero Table is ready for use, and any
-// goroutine may call its methods.
+// A Table counts how much of one [Bound] each source has taken. The zero Table is ready for use,
+// and any goroutine may call its methods.
 type Table struct {
 	mu sync.Mutex
-	n  int            // number of all that are counted; guarded by mu
+	n  int            // the total, including unknown sources; guarded by mu
 	of map[Source]int // number of each known source that has any; guarded by mu
 }
 
-// Take counts n more of a source, and returns true. If there would be too many in all, or too many of
-// this source, it counts nothing and returns false. A source that has nothing yet may take the
-// last ones that are free. For an unknown source, only the number of all is limited.
+// Take counts n more for a source, and returns true. If this would exceed the bound or the share of
+// the source, Take counts nothing and returns false. A source that has nothing yet may take the
+// last free ones. For an unknown source, only the total is limited.
 func (t *Table) Take(s Source, n int, b Bound) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -76,14 +76,14 @@ func (t *Table) Take(s Source, n int, b Bound) bool {
 	return true
 }
 
-// Count returns how many are counted of all sources.
+// Count returns the total of all sources.
 func (t *Table) Count() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.n
 }
 
-// Give undoes calls of Take with that source and n in all. If n is 0, it does nothing.
+// Give returns n that the source took in one or more calls of Take. If n is 0, it does nothing.
 func (t *Table) Give(s Source, n int) {
 	if n == 0 {
 		return

@@ -50,11 +50,12 @@ type Config struct {
 	// Dial, if set, makes the connections instead of net.Dialer.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 
-	// Redirect, if set, is asked before a redirect to another server is followed, and returns an
-	// error if it may not be. It is not asked about redirects from http to https on the same host. A
-	// server with a public address is then never left for an internal one, such as 127.0.0.1 or
-	// 10.0.0.1, even if Redirect allows its name; a proxy has to ensure that itself. By default
-	// redirects to all servers are followed. None of them receives the login.
+	// Redirect, if set, is called before a redirect to another server is followed. If it returns an
+	// error, the redirect is not followed. It is not called for redirects from http to https on the
+	// same host. If Redirect is set, the client also never goes from a server with a public address
+	// to one with an internal address, such as 127.0.0.1 or 10.0.0.1, even if Redirect allows the
+	// name. With a proxy, the proxy has to ensure this. By default, all redirects to other servers
+	// are followed. No other server receives the login.
 	Redirect func(to *url.URL) error
 
 	// Conns is the largest number of connections at a time; 0 means 8. A file that is open for

@@ -15,9 +15,9 @@ import (
 	"github.com/haul-project/haul/internal/servertext"
 )
 
-// A redirectGuard restricts the connections of a client with [Config.Redirect]. Somebody else may
-// control the server, the servers that it redirects to, and the names of all of them. The guard
-// prevents that they make this machine read from its own network for them.
+// A redirectGuard restricts the connections of a client with [Config.Redirect]. An attacker may
+// control the server, the servers that it redirects to, and all their names. The guard keeps the
+// attacker from making this machine read from its own network.
 type redirectGuard struct {
 	base     *url.URL
 	internal func(netip.AddrPort) bool // isInternal, except in tests
@@ -28,7 +28,7 @@ type redirectGuard struct {
 	public map[string]bool
 }
 
-// A destination is the server of one request. Its connection gets it by the request's context.
+// A destination is the server of one request. The dialer gets it from the request's context.
 type destination struct {
 	host       string // HOST:PORT
 	own        bool   // it is the host of the client's URL
@@ -85,7 +85,7 @@ func (g *redirectGuard) dialer(d *net.Dialer, own dialer) dialer {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		conn, err := dial(ctx, network, addr)
 		if refused, ok := errors.AsType[redirectError](err); ok {
-			return nil, refused // without the net.OpError, which stands for a server that is away
+			return nil, refused // without the net.OpError, which would mean that the server is away
 		}
 		if err != nil {
 			return nil, err
@@ -113,8 +113,8 @@ func isUpgrade(from, to *url.URL) bool {
 
 func hostPort(u *url.URL) string { return net.JoinHostPort(strings.ToLower(u.Hostname()), portOf(u)) }
 
-// notPublic4 lists what [netip.Addr] has no method for: IPv4 networks whose addresses are not on the
-// internet (RFC 6890, RFC 6598).
+// notPublic4 lists IPv4 networks that are not on the internet and for which [netip.Addr] has no
+// method (RFC 6890, RFC 6598).
 var notPublic4 = []netip.Prefix{
 	netip.MustParsePrefix("0.0.0.0/8"), netip.MustParsePrefix("100.64.0.0/10"), netip.MustParsePrefix("192.0.0.0/24"),
 	netip.MustParsePrefix("198.18.0.0/15"), netip.MustParsePrefix("240.0.0.0/4"),

@@ -146,8 +146,8 @@ func (m *Mount) Needs() openssh.Needs {
 	return n
 }
 
-// RedirectServers returns the servers, as HOST:PORT, that a text of the form HOST or HOST:PORT
-// names: without a port, those at the ports of http and https.
+// RedirectServers parses HOST or HOST:PORT, and returns servers as HOST:PORT. HOST stands for two
+// servers, at the ports of http and https.
 func RedirectServers(text string) ([]string, error) {
 	u, err := url.Parse("http://" + text)
 	if err != nil || u.Host != text || u.Hostname() == "" || strings.HasSuffix(text, ":") || strings.Contains(text, "*") {

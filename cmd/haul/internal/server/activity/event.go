@@ -42,7 +42,7 @@ const (
 	Part    Kind = "part"     // a part of an upload was received, or the complete upload has no name yet
 	Changed Kind = "changed"  // a file or a directory was changed in another way, or an attempt to do so failed
 	Lost    Kind = "lost"     // the audit log has lost lines; only the audit log contains this event
-	LeftOut Kind = "left_out" // the audit log has left out lines, as strangers cause too many; only the audit log contains this event
+	LeftOut Kind = "left_out" // lines that strangers caused were left out; only in the audit log
 )
 
 // HookKinds are the kinds of events that can trigger a hook.
@@ -89,15 +89,15 @@ type Event struct {
 	Lines int64  `json:"lines,omitempty"`
 }
 
-// Source returns whose share of a bound the event counts for: its user or, if that is not known for
-// sure, the address of the peer. It is the zero Source if neither is known.
+// Source returns the source whose share of a bound the event uses: its user or, if the user is not
+// certain, the address of the peer. It is the zero Source if neither is known.
 func (e *Event) Source() shares.Source {
 	peer, err := netip.ParseAddrPort(e.Peer)
 	addr := peer.Addr()
 	if err != nil {
-		addr, _ = netip.ParseAddr(e.Peer) // of an event that has no port
+		addr, _ = netip.ParseAddr(e.Peer) // the peers of some events have no port
 	}
-	if e.Event == LoginFailed { // the user is who the peer claims to be
+	if e.Event == LoginFailed { // the peer only claims to be this user
 		return shares.SourceOf("", addr)
 	}
 	return shares.SourceOf(e.User, addr)
@@ -172,8 +172,8 @@ func (e *Event) took(began time.Time, d time.Duration) {
 	e.Began, e.Seconds = &began, &seconds
 }
 
-// Fruitless reports whether a stranger can cause the event without success: nothing was moved or
-// changed, and nobody has logged in. There may be any number of such events.
+// Fruitless reports whether the event had no effect: nothing was moved or changed, and nobody
+// logged in. A stranger can cause any number of such events.
 func (e *Event) Fruitless() bool {
 	if e.Bytes != nil && *e.Bytes > 0 {
 		return false
@@ -189,8 +189,8 @@ func (e *Event) Fruitless() bool {
 	return false
 }
 
-// Shorten cuts the texts of an event that is [Event.Fruitless] to the length that a log has for
-// them.
+// Shorten cuts the texts of a fruitless event to the lengths that logs allow: see
+// [Event.Fruitless].
 func (e *Event) Shorten() {
 	for _, text := range []*string{&e.User, &e.File, &e.Path, &e.To, &e.Stored, &e.Key, &e.Operation} {
 		short := linequeue.ShortName(*text)

@@ -12,8 +12,8 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// maxHeld is how many uploads may wait until their clients rename them. A user has as many of them as
-// are still free. Further uploads are reported at once.
+// maxHeld is how many uploads may wait until their clients rename them. A user may take as many of
+// these places as are still free. Further uploads are reported at once.
 const maxHeld = 1024
 
 var heldBound = shares.Bound{Most: maxHeld, Times: 1}

@@ -96,7 +96,7 @@ func (r *Reporter) Ended(t meter.Ended) {
 func isHeard(t *tftp.Transfer) bool {
 	fitting := t.Received - t.Strays
 	if t.Outcome == tftp.EndedByPeer {
-		fitting-- // an ERROR shows no more than the request does
+		fitting-- // an ERROR may be forged as easily as the request
 	}
 	return fitting > 0
 }

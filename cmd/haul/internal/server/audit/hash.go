@@ -24,8 +24,8 @@ const (
 	// goroutines compete with the goroutines that clients wait for.
 	hashers = 2
 
-	// maxHashes is how many files may wait until they are hashed. A source has as many of them as are
-	// still free.
+	// maxHashes is how many files may wait until they are hashed. A source may take as many of
+	// these places as are still free.
 	maxHashes = 1 << 14
 
 	hashBuffer = 256 << 10 // how many bytes of a file are read at a time

@@ -107,7 +107,8 @@ func endsTorn(f *os.File, size int64) bool {
 	return n == 1 && last[0] != '\n'
 }
 
-// Add adds a line. It never blocks. Of the events that strangers can cause, each source has a share.
+// Add adds a line. It never blocks. If a stranger can cause the event, the line counts against the
+// share of its source.
 func (l *Log) Add(e activity.Event) {
 	if e.Fruitless() {
 		cause := e.Protocol

@@ -132,8 +132,8 @@ func activated() (files []*os.File) {
 // with its rights. So a request chooses neither the program nor its arguments, and of the
 // environment only the names of the sockets. These are the bounds on what requests start:
 const (
-	// restTime is the shortest time from the start of a child to that of the next one for the same
-	// server, which has failed.
+	// restTime is the minimum time between the starts of two children for the same server. The
+	// second one is started only if the first one has ended, usually because it failed.
 	restTime = 500 * time.Millisecond
 
 	// maxChildren is the largest number of servers that run at a time below process 1: the current
@@ -147,7 +147,7 @@ const (
 func (s *spawnState) serve(line *net.UnixConn, as *spawned) {
 	defer line.Close()
 	var last *spawned  // the child that was started most recently for this server
-	var rest time.Time // there is no other child before this time
+	var rest time.Time // no other child is started before this time
 	for {
 		texts, files, err := fdline.Receive(line)
 		if err != nil {

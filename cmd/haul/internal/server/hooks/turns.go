@@ -8,8 +8,8 @@ import (
 )
 
 const (
-	// maxQueue is how many runs of one hook may wait. The events of a source trigger as many of them as
-	// are still free. Further runs are dropped and counted.
+	// maxQueue is how many runs of one hook may wait. The events of a source may take as many of
+	// these places as are still free. Further runs are dropped and counted.
 	maxQueue = 1024
 
 	// maxQueues is how many runs of all hooks together may wait. If there are many hooks, each hook

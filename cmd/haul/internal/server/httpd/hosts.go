@@ -33,9 +33,9 @@ func (strangeHost) ForClient() string {
 // strangeHostKey is the key under which the context of a refused request contains its strangeHost.
 type strangeHostKey struct{}
 
-// checkHosts marks requests that may come from a page of a stranger. The method account refuses them,
-// so that they are logged and counted as others are. Users log in, and a browser gives a page's own
-// name no password for this server.
+// checkHosts marks requests that may come from a stranger's page. The method account refuses them,
+// so that they are logged and counted like other refusals. A server with users needs no check,
+// because a browser does not send their passwords to a page's own name.
 func (s *Service) checkHosts(p *port, next http.Handler) http.Handler {
 	if s.sessions != nil {
 		return next
@@ -63,8 +63,9 @@ func (s *Service) knowsHost(name string) bool {
 	return err == nil && c.Leaf != nil && c.Leaf.VerifyHostname(name) == nil
 }
 
-// hostsOf returns the names of this server that follow from its settings and from the name of the
-// machine, which multicast DNS extends by ".local" (RFC 6762).
+// hostsOf returns the names of this server: the given ones, those of its listen addresses, and that
+// of the machine. Each name without a dot is also added with ".local", as in multicast DNS (RFC
+// 6762).
 func hostsOf(names []string, listen ...string) []string {
 	all := slices.Concat(names, certs.HostsOf(listen...))
 	for _, name := range all {

@@ -118,8 +118,8 @@ func (l *log) ended(x *web.Exchange) {
 	l.Say(level, "http", attrs...)
 }
 
-// fruitless reports whether a stranger can cause a request's line without success: no byte was
-// moved, and the file may be absent. There may be any number of such requests.
+// fruitless reports whether a request moved no byte and may have named a file that does not exist.
+// A stranger can send any number of such requests.
 func fruitless(x *web.Exchange, result meter.Result, bytes int64) bool {
 	switch {
 	case bytes > 0:
@@ -204,7 +204,8 @@ func (l *log) attempt(e users.Event) {
 	l.Say(level, "http login", attrs...)
 }
 
-// maxServerError is how many bytes of an error of net/http are logged, such as the stack of a panic.
+// maxServerError is how many bytes of a net/http error are logged. The error may contain the stack
+// of a panic.
 const maxServerError = 8 << 10
 
 // An errorWriter writes the errors of package net/http to the log. A client can cause any number of

@@ -131,7 +131,7 @@ func (n *Notifier) Open(s *Settings, env []string, user *privilege.User, log *sl
 	if s.Audit != "" {
 		var owners []int
 		if user != nil {
-			owners = append(owners, user.UID) // who creates the file if it is rotated
+			owners = append(owners, user.UID) // this user creates the new file after a rotation
 		}
 		if n.audit, err = audit.Open(s.Audit, log, owners...); err != nil {
 			return &failure.Error{Kind: failure.Local, Setting: "audit", Err: err}

@@ -31,7 +31,7 @@ type Config struct {
 	// TFTP, and HTTP without users, search them in order. Users who log in get the first directory.
 	Dirs []string
 
-	// RedirectTo lists the servers, HOST or HOST:PORT, to which a web server whose files are served
+	// RedirectTo lists the servers, as HOST or HOST:PORT, to which web servers among the upstreams
 	// may redirect.
 	RedirectTo []string
 
@@ -224,7 +224,7 @@ type HTTP struct {
 	// PlainPasswords, and a proxy in front of the server that provides TLS.
 	Users          string
 	PlainPasswords bool
-	Hosts          []string       // only without Users: host names by which browsers may reach the server, besides its own
+	Hosts          []string       // more host names by which browsers may reach the server; only without Users
 	Exempt         []netip.Prefix // networks that are never locked out for wrong passwords
 
 	Rate int64 // limits all clients together, in bytes a second for each direction; 0 means no limit

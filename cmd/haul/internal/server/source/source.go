@@ -94,9 +94,9 @@ func parse(text string) (remote.Location, error) {
 	return remote.Parse(text)
 }
 
-// CheckRedirects returns an error if the names of the servers to which sources may redirect are
-// wrong. Each is HOST, with the ports of http and https, or HOST:PORT. web says whether there is a
-// source to which they apply.
+// CheckRedirects checks the setting that lists the servers to which upstreams may redirect. Each is
+// HOST:PORT, or HOST for the ports of http and https. web says whether an upstream is a web server;
+// if none is, the list must be empty.
 func CheckRedirects(names []string, web bool) error {
 	const redirect = failure.Flag("redirect-to")
 	if len(names) > 0 && !web {
@@ -108,7 +108,7 @@ func CheckRedirects(names []string, web bool) error {
 	return nil
 }
 
-// redirects returns servers as HOST:PORT.
+// redirects converts the servers of that setting to HOST:PORT.
 func redirects(names []string) (all []string, err error) {
 	for _, name := range names {
 		servers, err := remote.RedirectServers(name)

@@ -15,9 +15,9 @@ import (
 // maxBeside is the largest number of names that Beside looks at.
 const maxBeside = 10_000
 
-// Beside returns the names of the other files in the directory of a log that u may write to, by
-// their owners and modes; a nil u is the user of this process. Files that have the log's name with
-// an addition, such as log.jsonl.1 or log-20260102.jsonl, belong to the log.
+// Beside returns the names of the other files in a log's directory that u may write to according to
+// their owners and modes. A nil u means the user of this process. Files whose names extend the
+// log's name, such as log.jsonl.1 or log-20260102.jsonl, belong to the log and are left out.
 func Beside(file string, u *User) (others []string, err error) {
 	dir, err := os.Open(filepath.Dir(file))
 	if err != nil {

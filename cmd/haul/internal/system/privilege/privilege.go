@@ -92,9 +92,8 @@ type Confinement struct {
 	// may be created too. They are for users who arrange their own trees.
 	Trees []string
 
-	// Logs names files, in whose directories files may be created and written, but not read or
-	// removed. They are for a log that begins a new file after another program has renamed the old
-	// one.
+	// Logs names log files. In their directories, files may be created and written, but not read or
+	// removed. So a log can begin a new file after another program has renamed the old one.
 	Logs []string
 
 	// Sockets names unix sockets of other processes that this process may connect to. Kernels
