@@ -108,7 +108,9 @@ func TestWriteAgain(t *testing.T) {
 			l.Count(0, "cause", "peer")
 		}
 		time.Sleep(rateLimitEvery)
+		l.mu.Lock() // which is held while Write runs
 		room = true
+		l.mu.Unlock()
 		time.Sleep(3 * rateLimitEvery)
 		l.Count(0, "cause", "peer")
 		if l.Flush(); strings.Join(got, ", ") != "cause3peer, cause1peer" {

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 
@@ -43,10 +44,8 @@ func (l *lab) leadTo(to string) {
 // all servers have public addresses except those of `internal`.
 func (l *lab) guarded(o Config, internal []*lab, allowed ...string) *Client {
 	o.Redirect = func(to *url.URL) error {
-		for _, a := range allowed {
-			if a == "http://"+to.Host {
-				return nil
-			}
+		if slices.Contains(allowed, "http://"+to.Host) {
+			return nil
 		}
 		return errors.New("not allowed")
 	}
