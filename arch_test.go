@@ -47,9 +47,9 @@ var levels = [][]string{
 	fields("sftp/internal/mux sftp/internal/storewire sftp/internal/uploadrecord tftp/internal/fileio tftp/internal/packetio internal/glob store/localdir store/s3 tcp tcp/events internal/passwords"),
 	fields("tftp/internal/protocol store users internal/certs tcp/internal/drive tcp/internal/sendfile"),
 	fields("tftp/transfer udp sftp/internal/wire store/internal/rules tcp/internal/admission"),
-	fields("tcp/internal/conns"),
+	fields("tcp/internal/conns internal/linequeue"),
 	fields("tcp/internal/deadline tcp/internal/flow tcp/internal/proxy tcp/internal/rawsock tcp/internal/sources"),
-	fields("internal/filelock internal/linequeue internal/localfs internal/ownfile internal/penalty internal/pipeline internal/poolhooks internal/rate internal/servertext internal/shares internal/sshconn internal/tempname internal/urlpath internal/webpage internal/wildcard"),
+	fields("internal/filelock internal/localfs internal/ownfile internal/penalty internal/pipeline internal/poolhooks internal/rate internal/servertext internal/shares internal/sshconn internal/tempname internal/urlpath internal/webpage internal/wildcard"),
 }
 
 // forTests are the packages that only tests may import. Like tests, they may import every package.

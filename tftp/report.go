@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/haul-project/haul/internal/linequeue"
+	"github.com/haul-project/haul/internal/shares"
 	"github.com/haul-project/haul/tftp/internal/fileio"
 	"github.com/haul-project/haul/tftp/transfer"
 )
@@ -33,7 +34,7 @@ func (srv *Server) mayLog(t *Transfer) bool {
 	case srv.config.Log == nil, !srv.config.Log.Enabled(context.Background(), t.level()):
 		return false
 	}
-	return srv.few.Take(t.Began.Add(t.Duration), "failed requests", t.Peer.String())
+	return srv.few.Take(t.Began.Add(t.Duration), "failed requests", shares.SourceOf("", t.Peer.Addr()), t.Peer.String())
 }
 
 // fruitless reports whether a transfer has failed without having moved a byte.

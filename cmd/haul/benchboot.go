@@ -226,7 +226,7 @@ func (b *bootFlags) picture(write func(io.Writer) error) error {
 	if b.svg == "" {
 		return nil
 	}
-	f, err := ownfile.Open(b.svg, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o666)
+	f, err := ownfile.Create(b.svg)
 	if err != nil {
 		return err
 	}

@@ -2,8 +2,9 @@ package linequeue
 
 import (
 	"log/slog"
-	"net/netip"
 	"time"
+
+	"github.com/haul-project/haul/internal/shares"
 )
 
 // These bound the lines of one cause: a source may have sourceBurst lines at once, and another one
@@ -46,22 +47,22 @@ type Budget struct {
 // A causeBudget holds the budget of one cause. Each line of a source postpones the time when the
 // source has its whole share again.
 type causeBudget struct {
-	total   time.Time            // when all sources together have their whole budget again
-	sources map[string]time.Time // when each source has its whole share again
+	total   time.Time                   // when all sources together have their whole budget again
+	sources map[shares.Source]time.Time // when each source has its whole share again
 }
 
 // Take reports whether a line about an event may be written. If not, it counts the event. cause must
-// be one of a few fixed texts, each of which has a budget of its own. peer is the peer
-// as the log shows it: an address, with or without a port, or another fixed text.
-func (b *Budget) Take(now time.Time, cause, peer string) bool {
-	if b.take(now, cause, sourceOf(peer)) {
+// be one of a few fixed texts, each of which has a budget of its own. last says in the log who caused
+// the last event that was counted.
+func (b *Budget) Take(now time.Time, cause string, source shares.Source, last string) bool {
+	if b.take(now, cause, source) {
 		return true
 	}
-	b.Count(slog.LevelWarn, cause, peer)
+	b.Count(slog.LevelWarn, cause, last)
 	return false
 }
 
-func (b *Budget) take(now time.Time, cause string, source string) bool {
+func (b *Budget) take(now time.Time, cause string, source shares.Source) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	c := b.causes[cause]
@@ -69,7 +70,7 @@ func (b *Budget) take(now time.Time, cause string, source string) bool {
 		if b.causes == nil {
 			b.causes = map[string]*causeBudget{}
 		}
-		c = &causeBudget{sources: map[string]time.Time{}}
+		c = &causeBudget{sources: map[shares.Source]time.Time{}}
 		b.causes[cause] = c
 	}
 	total, ok := spend(now, c.total, totalEvery, totalBurst)
@@ -99,24 +100,4 @@ func spend(now, full time.Time, every time.Duration, burst int) (_ time.Time, ok
 	}
 	full = full.Add(every)
 	return full, full.Sub(now) <= time.Duration(burst)*every
-}
-
-// sourceOf returns the key of a peer's source: its address or, for IPv6, its /64, because a host
-// can have all addresses of a /64. But all hosts on a link share one link-local /64, so each
-// link-local address is a source of its own. So is a peer without an IP address.
-func sourceOf(peer string) string {
-	a, err := netip.ParseAddr(peer)
-	if err != nil {
-		withPort, err := netip.ParseAddrPort(peer)
-		if err != nil {
-			return peer
-		}
-		a = withPort.Addr()
-	}
-	a = a.Unmap().WithZone("")
-	if a.Is4() || a.IsLinkLocalUnicast() {
-		return a.String()
-	}
-	network, _ := a.Prefix(64) // 64 is a valid length
-	return network.String()
 }

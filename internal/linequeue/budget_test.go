@@ -2,16 +2,19 @@ package linequeue
 
 import (
 	"fmt"
+	"net/netip"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/haul-project/haul/internal/shares"
 )
 
 // writes returns how many of n lines are written.
-func writes(b *Budget, now time.Time, n int, cause string, peer func(i int) string) (written int) {
+func writes(b *Budget, now time.Time, n int, cause string, source func(i int) shares.Source) (written int) {
 	for i := range n {
-		if b.Take(now, cause, peer(i)) {
+		if b.Take(now, cause, source(i), "last") {
 			written++
 		}
 	}
@@ -25,39 +28,34 @@ func counted(left *int64) *Budget {
 	return b
 }
 
-// A source has its share, whatever its ports and its addresses in a network of 64 bits are, and gets
-// it back as time passes. The others, and other causes, have theirs. All lines that are left out are
-// counted.
+// A source has one share, and gets it back as time passes. Other sources and other causes have their
+// own shares. All lines that are left out are counted.
 func TestShares(t *testing.T) {
 	for _, test := range []struct {
-		what  string
-		peer  func(i int) string
-		other string
+		what          string
+		source, other shares.Source
 	}{
-		{"IPv4", func(i int) string { return fmt.Sprintf("192.0.2.1:%d", i+1) }, "192.0.2.2:1"},
-		{"IPv4 without a port", func(int) string { return "192.0.2.1" }, "192.0.2.2"},
-		{"IPv4 in IPv6", func(i int) string { return []string{"[::ffff:192.0.2.1]:1", "192.0.2.1:1"}[i%2] }, "[::ffff:192.0.2.2]:1"},
-		{"a network of IPv6", func(i int) string { return fmt.Sprintf("[2001:db8::%x]:9", i) }, "[2001:db8:0:1::1]:9"},
-		{"a host on a link", func(i int) string { return fmt.Sprintf("[fe80::1%%eth%d]:9", i) }, "[fe80::2%eth0]:9"},
-		{"peers without an address", func(int) string { return "unix" }, "192.0.2.1:1"},
-		{"machines", func(int) string { return "52:54:00:12:34:56" }, "52:54:00:12:34:57"},
+		{"addresses", shares.SourceOf("", netip.MustParseAddr("192.0.2.1")), shares.SourceOf("", netip.MustParseAddr("192.0.2.2"))},
+		{"users", shares.Source{User: "a"}, shares.Source{User: "b"}},
+		{"unknown", shares.Source{}, shares.Source{User: "b"}},
 	} {
+		source := func(int) shares.Source { return test.source }
 		synctest.Test(t, func(t *testing.T) {
 			var left int64
 			b, now := counted(&left), time.Now()
-			if n := writes(b, now, 3*sourceBurst, "cause", test.peer); n != sourceBurst {
+			if n := writes(b, now, 3*sourceBurst, "cause", source); n != sourceBurst {
 				t.Errorf("%s: %d lines, want %d", test.what, n, sourceBurst)
 			}
-			if n := writes(b, now.Add(5*sourceEvery), 10, "cause", test.peer); n != 5 {
+			if n := writes(b, now.Add(5*sourceEvery), 10, "cause", source); n != 5 {
 				t.Errorf("%s: %d lines later, want 5", test.what, n)
 			}
-			if !b.Take(now, "cause", test.other) {
+			if !b.Take(now, "cause", test.other, "last") {
 				t.Errorf("%s: another source has no share", test.what)
 			}
-			if !b.Take(now, "other", test.peer(0)) {
+			if !b.Take(now, "other", test.source, "last") {
 				t.Errorf("%s: another cause has no share", test.what)
 			}
-			if n := writes(b, now.Add(time.Hour), 3*sourceBurst, "cause", test.peer); n != sourceBurst {
+			if n := writes(b, now.Add(time.Hour), 3*sourceBurst, "cause", source); n != sourceBurst {
 				t.Errorf("%s: %d lines after an hour, want %d", test.what, n, sourceBurst)
 			}
 			if b.Flush(); left != 2*sourceBurst+5+2*sourceBurst {
@@ -71,7 +69,7 @@ func TestShares(t *testing.T) {
 func TestSharesOfAll(t *testing.T) {
 	var left int64
 	b, now := counted(&left), time.Now()
-	peer := func(i int) string { return fmt.Sprintf("[2001:db8:%x:%x::1]:1", i>>16, i&0xffff) }
+	peer := func(i int) shares.Source { return shares.Source{User: fmt.Sprint(i)} }
 	if n := writes(b, now, 2*totalBurst, "cause", peer); n != totalBurst {
 		t.Errorf("%d lines, want %d", n, totalBurst)
 	}
@@ -79,7 +77,7 @@ func TestSharesOfAll(t *testing.T) {
 	const rounds = 1000
 	for i := range rounds {
 		now = now.Add(10 * totalEvery)
-		written += writes(b, now, 20, "cause", func(j int) string { return peer(1<<20 + 20*i + j) })
+		written += writes(b, now, 20, "cause", func(j int) shares.Source { return peer(1<<20 + 20*i + j) })
 		most = max(most, len(b.causes["cause"].sources))
 	}
 	if written != 10*rounds {
@@ -93,7 +91,7 @@ func TestSharesOfAll(t *testing.T) {
 	}
 }
 
-// If the receiver of the numbers has no room, the next line has them.
+// If Write has no room for a number, the next call includes it.
 func TestWriteAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var got []string
@@ -119,7 +117,7 @@ func TestWriteAgain(t *testing.T) {
 	})
 }
 
-// A short text keeps its beginning, and a text that is short already keeps all.
+// A long text is cut after its beginning, and a short text stays as it is.
 func TestShort(t *testing.T) {
 	long := strings.Repeat("n", 2*maxError)
 	if a, b := ShortName(long), ShortName(long[:maxName]); a != b || len(a) != maxName {

@@ -20,6 +20,13 @@ const everybody = 0o002
 // everybody may write to, and files that are not [Ours]. If flag has os.O_TRUNC, Open truncates the
 // file only after these checks. A new file is not writable for everybody.
 func Open(path string, flag int, perm fs.FileMode, owners ...int) (*os.File, error) {
+	if flag&os.O_CREATE != 0 {
+		// A new file needs no checks. On some file systems it does not get its owner or its mode.
+		f, err := os.OpenFile(path, flag|os.O_EXCL|noFollow, perm&^everybody)
+		if err == nil || !errors.Is(err, fs.ErrExist) {
+			return f, err
+		}
+	}
 	// Without O_NONBLOCK, opening a pipe would wait for its other end.
 	f, err := os.OpenFile(path, flag&^os.O_TRUNC|syscall.O_NONBLOCK|noFollow, perm&^everybody)
 	if err != nil {
@@ -40,6 +47,15 @@ func Open(path string, flag int, perm fs.FileMode, owners ...int) (*os.File, err
 		return nil, err
 	}
 	return f, nil
+}
+
+// Create opens a file for output and truncates it, like [os.Create], with the checks of [Open]. It
+// also opens a pipe or a device, such as /dev/stdout, if that and the links to it are [Ours].
+func Create(path string) (*os.File, error) {
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() && !info.IsDir() && Check(path) == nil {
+		return os.OpenFile(path, os.O_WRONLY, 0)
+	}
+	return Open(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o666)
 }
 
 func checkFile(path string, info fs.FileInfo, owners []int) error {

@@ -22,6 +22,55 @@ func victim(t *testing.T) (path string) {
 	return path
 }
 
+// Output can go to a pipe and to a device, but not through a link or to a pipe of another user.
+func TestCreate(t *testing.T) {
+	dir := t.TempDir()
+	pipe, link := filepath.Join(dir, "pipe"), filepath.Join(dir, "link")
+	if err := firstOf(syscall.Mkfifo(pipe, 0o600), os.Symlink(pipe, link)); err != nil {
+		t.Fatal(err)
+	}
+	reader, err := os.OpenFile(pipe, os.O_RDWR, 0) // a reader and a writer, so that opening does not wait
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close()
+	for _, path := range []string{pipe, link, os.DevNull} {
+		f, err := Create(path)
+		if err != nil {
+			t.Errorf("%s: %v", path, err)
+			continue
+		}
+		if _, err := f.WriteString("x"); err != nil {
+			t.Errorf("%s: %v", path, err)
+		}
+		f.Close()
+	}
+	if _, err := Create(dir); err == nil {
+		t.Error("a directory was opened")
+	}
+	victim := victim(t)
+	if err := firstOf(os.Remove(link), os.Symlink(victim, link)); err != nil {
+		t.Fatal(err)
+	}
+	if f, err := Create(link); err == nil {
+		f.Close()
+		t.Error("a link to a file was followed")
+	}
+	if text, err := os.ReadFile(victim); err != nil || string(text) != "content" {
+		t.Errorf("the file has %q, %v", text, err)
+	}
+	if os.Geteuid() != 0 {
+		return // only root can give files away
+	}
+	if err := os.Chown(pipe, 4711, -1); err != nil {
+		t.Fatal(err)
+	}
+	if f, err := Create(pipe); err == nil {
+		f.Close()
+		t.Error("the pipe of another user was opened")
+	}
+}
+
 // A file that another user may have put there is refused, and keeps its content.
 func TestOpenRefuses(t *testing.T) {
 	for says, put := range map[string]func(path, victim string) error{

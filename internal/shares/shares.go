@@ -22,19 +22,15 @@ func SourceOf(user string, a netip.Addr) Source {
 	return Source{From: Network(a)}
 }
 
-// Network returns the address that stands for all addresses of a source: an IPv4 address, or the
-// first address of an IPv6 network of 64 bits.
+// Network returns the address that stands for all addresses of a source: an IPv4 address, a
+// link-local IPv6 address, or the first address of an IPv6 network of 64 bits.
 func Network(a netip.Addr) netip.Addr {
-	a = a.Unmap()
-	bits := 64
-	if a.Is4() {
-		bits = 32
+	a = a.Unmap().WithZone("")
+	if a.Is4() || a.IsLinkLocalUnicast() {
+		return a // all hosts of a link have the same first 64 bits (RFC 4291 §2.5.6)
 	}
-	net, err := a.Prefix(bits)
-	if err != nil {
-		return netip.Addr{}
-	}
-	return net.Addr()
+	network, _ := a.Prefix(64) // fails for the zero Addr, and is zero then
+	return network.Addr()
 }
 
 // A Bound limits how many things of a kind there may be, and divides them between sources. A source

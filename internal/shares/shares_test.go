@@ -14,6 +14,28 @@ func fill(t *Table, s Source, b Bound) (n int) {
 	return n
 }
 
+// All addresses that one machine can have are one source.
+func TestNetwork(t *testing.T) {
+	for addr, want := range map[string]string{
+		"192.0.2.1":        "192.0.2.1",
+		"::ffff:192.0.2.1": "192.0.2.1",
+		"2001:db8::1":      "2001:db8::",
+		"2001:db8:0:1::2":  "2001:db8:0:1::",
+		"fe80::1%eth0":     "fe80::1", // the hosts of a link have the same first 64 bits
+		"fe80::2":          "fe80::2",
+	} {
+		if got := SourceOf("", netip.MustParseAddr(addr)); got != (Source{From: netip.MustParseAddr(want)}) {
+			t.Errorf("%s: %v", addr, got)
+		}
+	}
+	if got := SourceOf("", netip.Addr{}); got != (Source{}) {
+		t.Errorf("without an address: %v", got)
+	}
+	if got := SourceOf("u", netip.MustParseAddr("192.0.2.1")); got != (Source{User: "u"}) {
+		t.Errorf("a user: %v", got)
+	}
+}
+
 // One source gets the fraction that its bound says, and further sources always get some.
 func TestShares(t *testing.T) {
 	for _, c := range []struct {

@@ -11,6 +11,7 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/boot/pxe"
 	"github.com/haul-project/haul/cmd/haul/internal/server/meter"
 	"github.com/haul-project/haul/internal/linequeue"
+	"github.com/haul-project/haul/internal/shares"
 )
 
 // maxLines is the largest number of log lines per second about boot clients that get no answer, or
@@ -87,7 +88,7 @@ func (l *eventLog) report(e Event) {
 func (l *eventLog) staged(m pxe.Machine, file string) {
 	// A whole room of machines may get stuck at once, so the number of lines about stuck machines
 	// is limited. Requests for files may be forged, so each machine has a share of their lines.
-	if file == "" && !l.takesLine(m.Stage.String(), m.MAC) || file != "" && !l.few.Take(time.Now(), "requests for files", m.MAC.String()) {
+	if file == "" && !l.takesLine(m.Stage.String(), m.MAC) || file != "" && !l.takesFew("requests for files", m.MAC) {
 		return
 	}
 	level := slog.LevelInfo
@@ -113,7 +114,7 @@ func (l *eventLog) takes(e Event) bool {
 	case e.Err != nil:
 		cause = "the answer cannot be sent"
 	case e.Answer.Reason == pxe.Answered:
-		return l.few.Take(time.Now(), "answers", e.Answer.MAC.String())
+		return l.takesFew("answers", e.Answer.MAC)
 	}
 	return l.takesLine(cause, e.Answer.MAC)
 }
@@ -131,6 +132,12 @@ func (l *eventLog) takesLine(cause string, mac dhcp.MAC) bool {
 	}
 	l.few.Count(slog.LevelWarn, cause, mac.String())
 	return false
+}
+
+// takesFew reports whether a line at the level of information may be logged, of which a machine has a
+// share.
+func (l *eventLog) takesFew(cause string, mac dhcp.MAC) bool {
+	return l.Enabled(slog.LevelInfo) && l.few.Take(time.Now(), cause, shares.Source{User: mac.String()}, mac.String())
 }
 
 // Close writes the lines that are still queued.

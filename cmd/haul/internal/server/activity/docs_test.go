@@ -126,6 +126,7 @@ func TestDocumented(t *testing.T) {
 	}
 	check(Event{Event: Lost, Time: time.Now(), Lines: 3})
 	check(Event{Event: LeftOut, Time: time.Now(), Protocol: "sftp", Operation: "login", Peer: "192.0.2.1:5", Lines: 3})
+	check(Event{Event: LeftOut, Time: time.Now(), Protocol: "sftp", User: "u", Lines: 3})
 	for kind, fields := range kinds {
 		for _, name := range append(slices.Collect(maps.Keys(fields)), "event") {
 			if key := kind + "." + name; !seen[key] && key != "part.status" { // of a request that has sent bytes

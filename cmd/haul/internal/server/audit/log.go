@@ -111,11 +111,14 @@ func endsTorn(f *os.File, size int64) bool {
 // share of its source.
 func (l *Log) Add(e activity.Event) {
 	if e.Fruitless() {
-		cause := e.Protocol
-		if e.Event == activity.LoginFailed {
+		cause, last := e.Protocol, e.Peer
+		switch {
+		case e.Event == activity.LoginFailed:
 			cause += loginCause
+		case e.User != "":
+			cause, last = cause+userCause, e.User
 		}
-		if !l.few.Take(e.Time, cause, e.Peer) {
+		if !l.few.Take(e.Time, cause, e.Source(), last) {
 			return
 		}
 		e.Shorten()
@@ -123,16 +126,23 @@ func (l *Log) Add(e activity.Event) {
 	l.lines.Add(e)
 }
 
-// loginCause is appended to the protocol in the cause of lines about failed logins. They have a budget of
-// their own, so that requests for absent files do not hide them.
-const loginCause = " login"
+// These are appended to the protocol in the causes of lines about failed logins, and about what users
+// who have logged in could not do. They have budgets of their own, so that the requests of strangers
+// do not hide them.
+const (
+	loginCause = " login"
+	userCause  = " user"
+)
 
 // leftOut adds a line that says how many lines were left out.
 func (l *Log) leftOut(cause string, n int64, last string) bool {
-	protocol, login := strings.CutSuffix(cause, loginCause)
+	protocol, kind, _ := strings.Cut(cause, " ")
 	e := activity.Event{Event: activity.LeftOut, Time: time.Now(), Protocol: protocol, Peer: last, Lines: n}
-	if login {
+	switch " " + kind {
+	case loginCause:
 		e.Operation = "login"
+	case userCause:
+		e.User, e.Peer = last, ""
 	}
 	return l.lines.Add(e)
 }

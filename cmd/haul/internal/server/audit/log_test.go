@@ -217,8 +217,14 @@ func TestFlood(t *testing.T) {
 		}
 	}
 	l.Add(activity.Event{Event: activity.LoginFailed, Time: at, Protocol: "http", Peer: "192.0.2.1", User: name})
+	// Strangers do not hide what users could not do. Each user has a share.
+	for range others + 1 {
+		l.Add(activity.Event{Event: activity.Refused, Time: at, Protocol: "http", Peer: "192.0.2.1:1", User: "alice"})
+	}
+	l.Add(activity.Event{Event: activity.Refused, Time: at, Protocol: "http", Peer: "192.0.2.1:1", User: "bob"})
 	l.Close()
-	n, refused, other := map[string]int{}, 0, 0
+	n, refused, other, users := map[string]int{}, 0, 0, 0
+	var usersLeftOut int64
 	var leftOut, logins int64
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -235,8 +241,13 @@ func TestFlood(t *testing.T) {
 			t.Fatalf("the name of a file that is there has %d bytes", len(e.File))
 		case e.Event == activity.LeftOut && e.Operation == "login":
 			logins += e.Lines
+		case e.Event == activity.LeftOut && e.User == "alice" && e.Peer == "":
+			usersLeftOut += e.Lines
+			continue
 		case e.Event == activity.LeftOut:
 			leftOut += e.Lines
+		case e.Event == activity.Refused && e.User != "":
+			users++
 		case e.File == "other":
 			other++
 		case e.Event == activity.Refused:
@@ -250,6 +261,9 @@ func TestFlood(t *testing.T) {
 	}
 	if n["downloaded"] != others || n["login_failed"] != others || logins != 1 || other != others || n["lost"] > 0 {
 		t.Errorf("the log has %v, with %d lines about another source; %d logins are left out", n, other, logins)
+	}
+	if users != others+1 || usersLeftOut != 1 {
+		t.Errorf("%d lines about users, and %d are left out", users, usersLeftOut)
 	}
 	if refused > 200 || refused+int(leftOut) != flood {
 		t.Errorf("%d lines, and %d are left out", refused, leftOut)

@@ -2,7 +2,6 @@ package hooks
 
 import (
 	"bufio"
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -19,6 +18,7 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/system/privilege"
 	"github.com/haul-project/haul/cmd/haul/internal/system/smallfile"
 	"github.com/haul-project/haul/internal/linequeue"
+	"github.com/haul-project/haul/internal/shares"
 )
 
 const (
@@ -198,12 +198,21 @@ func (q *Queue) Send(e activity.Event) {
 		switch {
 		case isClosed(q.closing):
 			q.drop("the server ends", w)
-		case (e.Event == activity.Boot || e.Fruitless()) && !q.few.Take(e.Time, q.hooks[i].Target()+": "+string(e.Event), cmp.Or(e.Peer, e.MAC)):
+		case (e.Event == activity.Boot || e.Fruitless()) && !q.takes(i, &e):
 			q.lost.Add(1)
 		case !q.waiting.add(w):
 			q.drop("too many wait", w)
 		}
 	}
+}
+
+// takes reports whether a hook may be run for an event that strangers can cause.
+func (q *Queue) takes(hook int, e *activity.Event) bool {
+	source, last := e.Source(), e.Peer
+	if source == (shares.Source{}) { // a machine that has no address yet
+		source, last = shares.Source{User: e.MAC}, e.MAC
+	}
+	return q.few.Take(e.Time, fmt.Sprintf("hook %d, %s: %s", hook+1, q.hooks[hook].Target(), e.Event), source, last)
 }
 
 // drop counts and logs a run that was not started, or whose result is unknown.

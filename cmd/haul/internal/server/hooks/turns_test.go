@@ -114,8 +114,25 @@ func TestTurnsAtOnce(t *testing.T) {
 	}
 }
 
-// Of the events that strangers can cause, a source has a share of the runs. The runs of other events
-// are not counted.
+// Hooks that run the same program have separate shares, and so have users at the same address.
+func TestSharesOfHooks(t *testing.T) {
+	none := int64(0)
+	hook := Hook{On: activity.HookKinds, Run: []string{"/bin/x"}}
+	q := newQueue(Config{Hooks: []Hook{hook, hook}, Log: slog.New(slog.DiscardHandler)})
+	defer q.log.Close()
+	for _, user := range []string{"alice", "bob"} {
+		before := len(q.waiting.some)
+		for range 100 {
+			q.Send(activity.Event{Event: activity.Failed, Time: time.Now(), Bytes: &none, Peer: "192.0.2.1:5", User: user})
+		}
+		if n := len(q.waiting.some) - before; n != 200 {
+			t.Errorf("%d runs of %s's events wait", n, user)
+		}
+	}
+}
+
+// For events that strangers can cause, a source has a share of the runs. Runs for other events are
+// not counted.
 func TestShareOfRuns(t *testing.T) {
 	none, some := int64(0), int64(1)
 	for _, one := range []struct {

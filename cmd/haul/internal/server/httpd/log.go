@@ -14,6 +14,7 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/server/meter"
 	"github.com/haul-project/haul/cmd/haul/internal/server/ports"
 	"github.com/haul-project/haul/internal/linequeue"
+	"github.com/haul-project/haul/internal/shares"
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/users"
 	"github.com/haul-project/haul/web"
@@ -82,7 +83,7 @@ func (l *log) ended(x *web.Exchange) {
 	}
 	name, path := x.Name, x.Path
 	if fruitless(x, result, bytes) {
-		if !l.few.Take(time.Now(), "failed requests", ports.PeerText(x.Peer)) {
+		if !l.few.Take(time.Now(), failedRequests(x.User), shares.SourceOf(x.User, x.Peer.Addr()), ports.PeerText(x.Peer)) {
 			return
 		}
 		name, path, kind = linequeue.ShortName(name), linequeue.ShortName(path), slog.String(kind.Key, linequeue.ShortName(kind.Value.String()))
@@ -116,6 +117,15 @@ func (l *log) ended(x *web.Exchange) {
 		attrs = append(attrs, slog.String("advice", l.fewFiles))
 	}
 	l.Say(level, "http", attrs...)
+}
+
+// failedRequests returns the cause of lines about requests that have failed. The requests of strangers
+// do not hide those of users who have logged in.
+func failedRequests(user string) string {
+	if user != "" {
+		return "failed requests of users"
+	}
+	return "failed requests"
 }
 
 // fruitless reports whether a request moved no byte and may have named a file that does not exist.
@@ -192,7 +202,7 @@ func (l *log) attempt(e users.Event) {
 	level, result := slog.LevelInfo, "accepted"
 	if e.Outcome != users.Accepted {
 		level, result = slog.LevelWarn, "refused"
-		if !l.Enabled(level) || !l.few.Take(time.Now(), "failed logins", ports.PeerText(e.Peer)) {
+		if !l.Enabled(level) || !l.few.Take(time.Now(), "failed logins", shares.SourceOf("", e.Peer), ports.PeerText(e.Peer)) {
 			return
 		}
 	}
@@ -214,7 +224,7 @@ type errorWriter struct{ *log }
 
 // Write logs an error, unless there were too many.
 func (w errorWriter) Write(text []byte) (int, error) {
-	if w.few.Take(time.Now(), "net/http", "net/http") { // it is not known which client has caused the error
+	if w.few.Take(time.Now(), "net/http", shares.Source{}, "net/http") { // it is not known which client has caused the error
 		w.Say(slog.LevelWarn, strings.TrimSpace(string(text[:min(len(text), maxServerError)])))
 	}
 	return len(text), nil

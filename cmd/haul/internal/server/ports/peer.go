@@ -35,6 +35,13 @@ func Peer(a net.Addr) string {
 	return a.String()
 }
 
+// PeerAddr returns the address of a peer, or the zero Addr for a proxy that connects by a unix
+// socket.
+func PeerAddr(a net.Addr) netip.Addr {
+	at, _ := netip.ParseAddrPort(a.String())
+	return at.Addr()
+}
+
 // ShownAddr returns the address of a listening socket as text for people, and an IP address at
 // which this machine itself reaches the socket. asked is the configured address.
 func ShownAddr(a netip.AddrPort, asked string) (shown string, host netip.Addr) {

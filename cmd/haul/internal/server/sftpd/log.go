@@ -20,6 +20,7 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/server/ports"
 	"github.com/haul-project/haul/internal/linequeue"
 	"github.com/haul-project/haul/internal/penalty"
+	"github.com/haul-project/haul/internal/shares"
 	"github.com/haul-project/haul/sftp"
 	"github.com/haul-project/haul/users"
 )
@@ -58,9 +59,12 @@ func newLog(to *slog.Logger, counts *meter.Registry) *log {
 }
 
 // sayFew logs a line that a stranger can cause, such as one about a missing file, if its source has
-// not had too many. cause is one of a few texts.
-func (l *log) sayFew(level slog.Level, cause string, peer net.Addr, msg string, attrs ...slog.Attr) {
-	if l.Enabled(level) && l.few.Take(time.Now(), cause, ports.Peer(peer)) {
+// not had too many. The source is the user or, if that is "", the peer. cause is one of a few texts.
+func (l *log) sayFew(level slog.Level, cause, user string, peer net.Addr, msg string, attrs ...slog.Attr) {
+	if user != "" {
+		cause += " of users" // so that the requests of strangers do not hide them
+	}
+	if l.Enabled(level) && l.few.Take(time.Now(), cause, shares.SourceOf(user, ports.PeerAddr(peer)), ports.Peer(peer)) {
 		l.Say(level, msg, attrs...)
 	}
 }
@@ -129,7 +133,7 @@ func (l *log) attempt(t *tries, peer net.Addr, e users.Event) {
 		l.mu.Lock()
 		t.logged = true
 		l.mu.Unlock()
-		l.sayFew(slog.LevelWarn, failedLogins, peer, "sftp login", slog.String("result", "refused"), slog.String("user", linequeue.ShortName(e.User)),
+		l.sayFew(slog.LevelWarn, failedLogins, "", peer, "sftp login", slog.String("result", "refused"), slog.String("user", linequeue.ShortName(e.User)),
 			slog.String("peer", ports.Peer(peer)), slog.String("method", e.Method), slog.String("error", e.Reason))
 		l.report.Login(meter.SFTP, ports.Peer(peer), e)
 	}
@@ -196,12 +200,12 @@ func (l *log) disconnected(c *sftp.Conn) {
 		if t.keys > 1 {
 			attrs = append(attrs, slog.Int("keys tried", t.keys))
 		}
-		l.sayFew(slog.LevelWarn, failedLogins, c.Peer, "sftp login", attrs...)
+		l.sayFew(slog.LevelWarn, failedLogins, "", c.Peer, "sftp login", attrs...)
 		l.report.Login(meter.SFTP, ports.Peer(c.Peer), users.Event{Outcome: users.Refused, User: c.User, Method: "publickey", Key: t.key, Reason: t.reason})
 	case t.logged:
 	default: // nothing is logged for a client that did not try to log in, such as a port scanner
 		attrs[0] = slog.String("result", "none")
-		l.sayFew(slog.LevelInfo, failedLogins, c.Peer, "sftp login", append(attrs, slog.String("error", shortError(c.Err)))...)
+		l.sayFew(slog.LevelInfo, failedLogins, "", c.Peer, "sftp login", append(attrs, slog.String("error", shortError(c.Err)))...)
 	}
 }
 
@@ -286,7 +290,7 @@ func (l *log) ended(t *sftp.Transfer) {
 		attrs = append(attrs, slog.String("error", text))
 	}
 	if fruitless {
-		l.sayFew(level, failedRequests, t.Conn.Peer, "sftp", attrs...)
+		l.sayFew(level, failedRequests, t.Conn.User, t.Conn.Peer, "sftp", attrs...)
 		return
 	}
 	l.Say(level, "sftp", attrs...)
@@ -331,7 +335,7 @@ func (l *log) operation(o *sftp.Operation) {
 	l.report.Changed(o, ports.Peer(o.Conn.Peer), result)
 	if o.Err != nil {
 		attrs = append(attrs, slog.String("error", linequeue.ShortError(o.Err.Error())))
-		l.sayFew(level, failedRequests, o.Conn.Peer, "sftp", attrs...)
+		l.sayFew(level, failedRequests, o.Conn.User, o.Conn.Peer, "sftp", attrs...)
 		return
 	}
 	l.Say(level, "sftp", attrs...)
@@ -358,6 +362,6 @@ func (l *log) refused(r *sftp.Refusal) {
 	if r.Last {
 		attrs = append(attrs, slog.String("note", "further requests of this connection are not logged"))
 	}
-	l.sayFew(slog.LevelWarn, failedRequests, r.Conn.Peer, "sftp", attrs...)
+	l.sayFew(slog.LevelWarn, failedRequests, r.Conn.User, r.Conn.Peer, "sftp", attrs...)
 	l.report.Refused(r, ports.Peer(r.Conn.Peer))
 }

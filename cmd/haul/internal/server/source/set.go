@@ -100,20 +100,18 @@ func (s *Set) openCache(c Caching, become *privilege.User, takesOver bool, log *
 	if c.Fresh == 0 {
 		c.Fresh = -1
 	}
+	if become == nil { // with another user, Give refuses the directories of third users
+		if err := ownfile.Check(c.Dir); err != nil {
+			return failure.Text("%s: %w", failure.Flag("cache"), err)
+		}
+	}
 	s.cache, err = cache.Open(cache.Config{Dir: c.Dir, Size: c.Size, Fresh: c.Fresh, Stale: c.Stale, Wait: takesOver, Log: log})
 	err = adviseCache(err)
-	if err != nil {
+	if err != nil || become == nil {
 		return err
 	}
-	var owners []int
-	if become != nil {
-		if err := privilege.Give(c.Dir, *become); err != nil {
-			return failure.Text("%s %s: %w", failure.Flag("cache"), c.Dir, err)
-		}
-		owners = append(owners, become.UID)
-	}
-	if err := ownfile.Check(c.Dir, owners...); err != nil { // clients would get files that another user puts there
-		return failure.Text("%s: %w", failure.Flag("cache"), err)
+	if err := privilege.Give(c.Dir, *become); err != nil {
+		return failure.Text("%s %s: %w", failure.Flag("cache"), c.Dir, err)
 	}
 	return nil
 }

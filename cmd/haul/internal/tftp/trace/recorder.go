@@ -29,7 +29,7 @@ type Setup struct {
 
 // Open begins a trace, and writes its text to out. It returns nil if there is nothing to record. An
 // error means that the file cannot be created, or that another user may have put it there: see
-// [ownfile.Open].
+// [ownfile.Create].
 func (s Setup) Open(out io.Writer) (*Recorder, error) {
 	if !s.Text && s.Pcap == "" {
 		return nil, nil
@@ -40,7 +40,7 @@ func (s Setup) Open(out io.Writer) (*Recorder, error) {
 	}
 	r := &Recorder{path: s.Pcap}
 	if s.Pcap != "" {
-		file, err := ownfile.Open(s.Pcap, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o666)
+		file, err := ownfile.Create(s.Pcap)
 		if err != nil {
 			return nil, err
 		}
