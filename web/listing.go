@@ -40,9 +40,9 @@ func (x directoryList) giveListed(n int) {
 	x.h.state.listed.Give(x.source, n)
 }
 
-// drain yields the entries of a list in turn. It releases those that were yielded while the others
-// are still to come, so that a list does not stay in memory as a whole while its peer receives it
-// slowly. The caller must not keep the list.
+// drain yields the entries of a list in turn. It releases entries in several steps before the end of
+// the list, so that the whole list does not stay in memory while a slow peer receives it. The caller
+// must not keep the list.
 func (x directoryList) drain(list []entry) iter.Seq[entry] {
 	return func(yield func(entry) bool) {
 		for len(list) > 0 {
@@ -124,6 +124,7 @@ type gathering struct {
 	name  string // the name of the directory
 	list  []entry
 	above []fs.FileInfo // descriptions of the directory and its parents; nil until needed
+	ahead int           // how many entries are counted by takeListed and not in list yet
 }
 
 // entries returns the entries of a directory, in no particular order. It leaves out entries that no
@@ -133,6 +134,7 @@ type gathering struct {
 // returned entries are counted by takeListed, even if there is an error.
 func (x directoryList) entries(name string) (list []entry, err error) {
 	g := &gathering{name: name}
+	defer func() { x.giveListed(g.ahead) }()
 	switch can := store.CapabilitiesOf(x.acct.Store); {
 	case can.OpenDir != nil:
 		err = x.readEntries(can.OpenDir, g)
@@ -199,9 +201,17 @@ func (x directoryList) addEntry(g *gathering, fi fs.FileInfo) error {
 	if len(g.list) == maxListing {
 		return errManyListed
 	}
-	if err := x.takeListed(1); err != nil {
-		return err
+	if g.ahead == 0 {
+		// Each call takes a lock that all listings share. Near the bound, count one by one.
+		if g.ahead = listingBatch; x.takeListed(g.ahead) != nil {
+			g.ahead = 0
+			if err := x.takeListed(1); err != nil {
+				return err
+			}
+			g.ahead = 1
+		}
 	}
+	g.ahead--
 	g.list = append(g.list, entryOf(name, fi))
 	return nil
 }

@@ -69,7 +69,7 @@ func (s *Service) knowsHost(name string) bool {
 func hostsOf(names []string, listen ...string) []string {
 	all := slices.Concat(names, certs.HostsOf(listen...))
 	for _, name := range all {
-		if !strings.Contains(name, ".") {
+		if !strings.ContainsAny(name, ".:") {
 			all = append(all, name+".local")
 		}
 	}

@@ -138,7 +138,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// A source over SFTP is a store like any other.
+// The setting takes HOST and HOST:PORT, and nothing else.
 func TestCheckRedirects(t *testing.T) {
 	for name, want := range map[string]string{
 		"CDN.example": "cdn.example:80 cdn.example:443", "cdn.example:8080": "cdn.example:8080", "10.0.0.1": "10.0.0.1:80 10.0.0.1:443", "[::1]:81": "[::1]:81", "[::1]": "[::1]:80 [::1]:443",
@@ -190,6 +190,7 @@ func TestRedirects(t *testing.T) {
 	}
 }
 
+// A source over SFTP is a store like any other.
 func TestSFTPIsStore(t *testing.T) {
 	storetest.Run(t, func(t *testing.T) store.Store {
 		s, _, _ := overSFTP(t, store.Mem(0))

@@ -493,7 +493,8 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// The files beside a log are those that the server's user may write to, except the log's own.
+// Beside returns the files that the server's user may write to, except the log's own, and the
+// directories that the user may search.
 func TestBeside(t *testing.T) {
 	needRoot(t)
 	dir := t.TempDir()
@@ -511,13 +512,19 @@ func TestBeside(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	for name, perm := range map[string]fs.FileMode{"open": 0o711, "closed": 0o700} {
+		path := filepath.Join(dir, name)
+		if err := errors.Join(os.Mkdir(path, 0o700), os.Chmod(path, perm)); err != nil {
+			t.Fatal(err)
+		}
+	}
 	got, err := Beside(filepath.Join(dir, "audit.jsonl"), &User{UID: 4711, GID: 4712, Groups: []int{4713}})
 	slices.Sort(got)
-	if want := []string{"everybody", "group", "own", "supplementary"}; err != nil || !slices.Equal(got, want) {
+	if want := []string{"everybody", "group", "open/", "own", "supplementary"}; err != nil || !slices.Equal(got, want) {
 		t.Errorf("%q, %v, want %q", got, err, want)
 	}
-	if got, err := Beside(filepath.Join(dir, "audit.jsonl"), nil); err != nil || len(got) != 7 {
-		t.Errorf("root may write to %q, %v, want 7 files", got, err)
+	if got, err := Beside(filepath.Join(dir, "audit.jsonl"), nil); err != nil || len(got) != 9 {
+		t.Errorf("root may write to %q, %v, want 9 files and directories", got, err)
 	}
 }
 
