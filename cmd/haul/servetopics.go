@@ -74,7 +74,9 @@ const serveHTTPHelp = `Serve files over HTTP and HTTPS.
 HTTP is open to everybody. With --http-auth FILE, users log in with a password over
 HTTPS, and may do what that file says ("haul help users-file"). Behind a proxy that
 does TLS, --http-plain-auth takes passwords over HTTP, and --http-proxy reads each
-client's address from the proxy's PROXY header.
+client's address from the proxy's PROXY header. Without --http-auth, a server on
+127.0.0.1 answers only to names that it knows, so that no page can reach it by a name
+of its own: --http-host adds those that a proxy passes on.
 
 Without --cert, haul makes a self-signed certificate at the first start and prints its
 fingerprint, which "haul get --fingerprint" checks. It keeps it in $STATE_DIRECTORY,
@@ -95,13 +97,13 @@ appears under its name when it is complete and safe on disk, and never before.
 With --no-fsync haul does not wait for the disk, except at the checkpoints of uploads that
 can be resumed. An upload still appears whole or not at all, whatever becomes of haul. But
 if the machine crashes or loses power, files of the last half minute or so may be missing,
-empty or damaged, though clients have seen them succeed: it is for what can be sent again.
+empty or damaged, though clients saw them succeed: use it for files you can send again.
 
 DIR may be on another machine: https://HOST/DIR/ (or http://), sftp://[USER@]HOST/DIR or
 s3://BUCKET/PREFIX. haul logs in there with the keys and passwords that ssh, curl and the
 tools of AWS would use, as the user that it runs as, and asks nobody. If that machine is
 away, haul starts all the same, logs it, and tries again; clients get an error. --cache
-keeps what was read from there; --redirect-to names servers to which it may redirect.
+keeps what was read from there; --redirect-to lets a web server redirect to another.
 
 SFTP users, and HTTP users with --http-auth, may do what the users file says. All other
 clients may read, and write only with --upload. For them, names that begin with a dot,
