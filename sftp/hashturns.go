@@ -47,7 +47,7 @@ func (t *hashTurns) leave(user string) {
 	}
 }
 
-// take waits for a turn of a user. The caller must call the returned function at its end.
+// take waits for a turn of a user. The caller must call end when the turn is over.
 func (t *hashTurns) take(ctx context.Context, u *hashUser) (end func(), err error) {
 	select {
 	case u.places <- struct{}{}:

@@ -25,7 +25,8 @@ const (
 	wideFrom = 1 << 20
 
 	// maxWide is how many channels of all connections may have a wide window at a time. Together
-	// they can hold 64 MiB more than with usual windows. One address may have at most as many as are free.
+	// they can hold 64 MiB more than with usual windows. One address may have at most as many as are
+	// free.
 	maxWide = 32
 )
 

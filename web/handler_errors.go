@@ -32,7 +32,7 @@ var (
 	errNoUploads    = &failure{http.StatusMethodNotAllowed, "uploads are not allowed here"}
 	errNoRemovals   = &failure{http.StatusMethodNotAllowed, "files cannot be removed here"}
 	errUploadOnly   = &failure{http.StatusForbidden, "this access is for uploads only"}
-	errCrossOrigin  = &failure{http.StatusForbidden, "a page of another site may not change files here; open a page of this server, under the same name and port"}
+	errCrossOrigin  = &failure{http.StatusForbidden, "a page of another site may not change files here; open a page of this server, with the same name and port in its URL as in the request"}
 	errCondition    = &failure{http.StatusPreconditionFailed, "a condition of the request does not hold"}
 	errRange        = &failure{http.StatusRequestedRangeNotSatisfiable, "the file has no such range"}
 	errArchive      = &failure{http.StatusBadRequest, "there are archives of two kinds: archive=tar and archive=zip"}

@@ -62,7 +62,8 @@ func own(dir string, now time.Time, owners []int, hosts []string) (cert *tls.Cer
 		return nil, false, fmt.Errorf("make certificate %s: %w", file, err)
 	}
 	defer unlock()
-	if cert, err = loadOwn(file, now, owners); cert != nil || err != nil { // another server may have made it meanwhile
+	// Another server may have made it meanwhile.
+	if cert, err = loadOwn(file, now, owners); cert != nil || err != nil {
 		return cert, false, err
 	}
 	made, err := selfSigned(now, hosts)

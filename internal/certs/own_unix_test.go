@@ -26,8 +26,8 @@ func TestOwnLockLink(t *testing.T) {
 	}
 }
 
-// Neither the lock nor the certificate may belong to another user, who could keep the lock, and who
-// knows the key. The user that the server becomes is none of these.
+// Neither the lock nor the certificate may belong to another user. That user could keep the lock,
+// and would know the key. Both may belong to the user that the server becomes.
 func TestOwnOwner(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can give files away")

@@ -63,7 +63,7 @@ func checkFile(path string, info fs.FileInfo, owners []int) error {
 		return fmt.Errorf("open %s: it is not a regular file; name another one", path)
 	}
 	if _, names, ok := ownerOf(info); ok && names > 1 {
-		return fmt.Errorf("open %s: it has %d names (hard links), and may be a file of another program; remove it, or name another one", path, names)
+		return fmt.Errorf("open %s: it has %d names (hard links), so it may be another program's file; remove this name, or name another file", path, names)
 	}
 	return check(path, info, owners)
 }

@@ -232,7 +232,7 @@ func plainError(err error) error {
 		err = u.Err
 	}
 	if strings.HasPrefix(err.Error(), "failed to parse Location") {
-		return fmt.Errorf("%w: a redirect to what is no URL", ErrProtocol) // the text of err may have a secret
+		return fmt.Errorf("%w: the Location of a redirect is not a URL", ErrProtocol) // the text of err may contain a secret
 	}
 	if slices.ContainsFunc(wrongAnswers, func(words string) bool { return strings.Contains(err.Error(), words) }) {
 		return fmt.Errorf("%w: %w", ErrProtocol, err)

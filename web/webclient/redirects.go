@@ -72,7 +72,7 @@ func (g *redirectGuard) check(ctx context.Context, address string) error {
 }
 
 func internalError(host string) error {
-	return redirectError{fmt.Errorf("%w: a server with a public address leads to %s, which has an internal one; to read from there, use that URL in place of the server's", ErrProtocol, servertext.Cut(host))}
+	return redirectError{fmt.Errorf("%w: a server with a public address leads to %s, which has an internal address; to read from there, use its own URL", ErrProtocol, servertext.Cut(host))}
 }
 
 // dialer returns a dialer that checks each address before it connects.

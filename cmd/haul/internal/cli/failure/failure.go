@@ -71,7 +71,7 @@ func (e *Error) Error() string { return e.Err.Error() }
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Is makes errors.Is(e, kind) report whether e is of that kind.
+// Is reports whether target is the kind of e. [errors.Is] calls it.
 func (e *Error) Is(target error) bool { return target == e.Kind }
 
 // A Note is advice that is joined to errors and printed after them. It is not a failure itself.

@@ -50,7 +50,7 @@ func addKnown(file, name string, key ssh.PublicKey, hash bool) (added bool, err 
 		}
 	}
 	if info, err := os.Lstat(file); err == nil && info.Mode()&fs.ModeSymlink != 0 && !ownfile.Ours(info) {
-		return false, fmt.Errorf("%s is a link of another user, and could lead to any file", file)
+		return false, fmt.Errorf("%s is a symbolic link of another user, so it could lead to any file; remove it, or replace it with a file", file)
 	}
 	f, err := os.OpenFile(file, os.O_RDWR|os.O_APPEND|os.O_CREATE, 0o600)
 	if err != nil {

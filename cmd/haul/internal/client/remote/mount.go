@@ -138,7 +138,7 @@ func (m *Mount) Needs() openssh.Needs {
 	}
 	n.Ports = append(n.Ports, proxyPorts(u)...)
 	if !slices.Contains(n.Ports, httpsPort) {
-		n.Ports = append(n.Ports, httpsPort) // a server often redirects to its own https
+		n.Ports = append(n.Ports, httpsPort) // a server often redirects to https on the same host
 	}
 	for _, host := range m.cfg.Redirects {
 		n.Ports = append(n.Ports, portOf(&url.URL{Host: host}))
@@ -172,7 +172,7 @@ func (c *Config) redirect(to *url.URL) error {
 	if slices.Contains(c.Redirects, net.JoinHostPort(strings.ToLower(to.Hostname()), strconv.Itoa(portOf(to)))) {
 		return nil
 	}
-	return failure.Text("it redirects to another server, %s; if haul may read from that one for all clients, add %s %s", host, failure.Flag("redirect-to"), host)
+	return failure.Text("it redirects to another server, %s; if all clients may get files from there, add %s %s", host, failure.Flag("redirect-to"), host)
 }
 
 // proxyPorts returns the port of the proxy for a URL, if there is one.

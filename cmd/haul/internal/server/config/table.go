@@ -92,7 +92,7 @@ func (s *Settings) http() []*Setting {
 			Key: "http.plain_passwords", Flag: "http-plain-auth", Group: "HTTP", value: boolValue(&c.PlainPasswords),
 			Help: "accept passwords over plain HTTP, for a proxy in front that does TLS; anybody on the way can read them",
 		},
-		{Key: "http.hosts", Flag: "http-host", Group: "HTTP", value: textsValue(&c.Hosts), Help: "let pages upload, and browsers use a server on localhost, by this `NAME` too; several are separated by commas"},
+		{Key: "http.hosts", Flag: "http-host", Group: "HTTP", value: textsValue(&c.Hosts), Help: "accept this `NAME` of the server too, in uploads from pages and, on localhost, in all requests; several are separated by commas"},
 		{
 			Key: "http.proxy", Flag: "http-proxy", Group: "HTTP", value: proxiesValue(&c.Proxies, &c.UnixProxies),
 			Help: "expect a PROXY header (version 1 or 2) from proxies in `NETWORK`, and take the client's address from it; unix: from all who connect by a unix socket from systemd",
@@ -149,7 +149,7 @@ func (s *Settings) server() []*Setting {
 	c := &s.config
 	return []*Setting{
 		{Key: "dirs", value: textsValue(&c.Dirs), Help: "serve these directories, or URLs of directories on other machines (https://, sftp://, s3://)"},
-		{Key: "source.redirect_to", Flag: "redirect-to", Group: "files", value: textsValue(&c.RedirectTo), Help: "let web servers redirect to this `HOST` or HOST:PORT too; several are separated by commas"},
+		{Key: "source.redirect_to", Flag: "redirect-to", Group: "files", value: textsValue(&c.RedirectTo), Help: "let web servers whose files are served redirect to this `HOST` or HOST:PORT too; several are separated by commas"},
 		{Key: "cache.dir", Flag: "cache", Group: "files", value: textValue(&c.Cache.Dir), Help: "keep what was read from other machines in this `DIR`, which holds nothing else"},
 		{Key: "cache.size", Flag: "cache-size", Group: "files", value: sizeValue(&c.Cache.Size), Help: "take at most this much of the disk for --cache, such as 20GB"},
 		{Key: "cache.fresh", Flag: "cache-fresh", Group: "files", value: timeValue(&c.Cache.Fresh), Help: "answer from --cache for this `TIME` without asking whether a file has changed (0: ask each time)"},

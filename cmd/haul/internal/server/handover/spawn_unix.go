@@ -128,9 +128,10 @@ func activated() (files []*os.File) {
 	return files
 }
 
-// A server that somebody has taken over can send any request, and the children of a spawner begin
-// with its rights. So a request chooses neither the program nor its arguments, and of the
-// environment only the names of the sockets. These are the bounds on what requests start:
+// An attacker who has taken over a server can make it send any request, and the children of a
+// spawner begin with the spawner's rights. So a request can choose neither the program nor its
+// arguments. In the environment it can set only the names of the sockets. These constants bound the
+// processes that requests can start:
 const (
 	// restTime is the minimum time between the starts of two children for the same server. The
 	// second one is started only if the first one has ended, usually because it failed.
@@ -157,7 +158,7 @@ func (s *spawnState) serve(line *net.UnixConn, as *spawned) {
 			answer := ""
 			switch word, names, _ := strings.Cut(text, " "); {
 			case word == wordStart && last.runs():
-				answer = wordFailed + " process " + strconv.Itoa(last.pid) + ", which was started before, still runs"
+				answer = wordFailed + " process " + strconv.Itoa(last.pid) + " still runs, and a server may start only one at a time; wait until it has ended"
 			case word == wordStart:
 				time.Sleep(time.Until(rest))
 				rest = time.Now().Add(restTime)
@@ -210,7 +211,7 @@ func (s *spawnState) start(env []string, files []*os.File) (*spawned, error) {
 	defer s.mu.Unlock()
 	err := error(nil)
 	if len(s.children) >= maxChildren {
-		err = fmt.Errorf("%d servers run already", len(s.children))
+		err = fmt.Errorf("%d servers run already; wait until old ones have finished their transfers", len(s.children))
 	} else {
 		err = cmd.Start()
 	}

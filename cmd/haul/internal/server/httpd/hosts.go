@@ -22,12 +22,12 @@ const maxHost = 100
 type strangeHost string
 
 func (h strangeHost) Error() string {
-	return fmt.Sprintf("%q is no name of this server, and a page may have made it one; if it is one, add %s NAME", string(h[:min(len(h), maxHost)]), failure.Flag("http-host"))
+	return fmt.Sprintf("%q is not a known name of this server, so the request may come from a stranger's page; if the name is right, add %s NAME", string(h[:min(len(h), maxHost)]), failure.Flag("http-host"))
 }
 
 // ForClient returns the text of the answer.
 func (strangeHost) ForClient() string {
-	return "this server does not know the name in the URL; use its IP address, or have its administrator add the name by --http-host NAME"
+	return "this server does not know the name in the URL; use the server's IP address, or ask its administrator to add --http-host NAME"
 }
 
 // strangeHostKey is the key under which the context of a refused request contains its strangeHost.

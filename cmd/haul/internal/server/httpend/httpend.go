@@ -1,5 +1,5 @@
-// Package httpend has what servers of package net/http share: their shutdown, and a check of the
-// names by which browsers reach them.
+// Package httpend contains code that the net/http servers share: their shutdown, and the check of
+// the host names by which browsers reach them.
 package httpend
 
 import (

@@ -76,11 +76,11 @@ func (limits metricsLimits) serveOn(ctx context.Context, socket net.Listener, me
 	return s
 }
 
-// checkHosts refuses requests that may come from a page of a stranger.
+// checkHosts refuses requests that may come from a stranger's page.
 func checkHosts(loopback bool, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !httpend.Admits(r, loopback, httpend.Known(nil)) {
-			http.Error(w, "The metrics are shown under localhost and addresses only; use one of them in the URL.", http.StatusForbidden)
+			http.Error(w, "This server answers to localhost and IP addresses only; use one of these in the URL.", http.StatusForbidden)
 			return
 		}
 		next.ServeHTTP(w, r)

@@ -56,7 +56,7 @@ func dropPrivileges(user *privilege.User, sandbox privilege.Confinement, log *sl
 	for _, file := range sandbox.Logs {
 		if others, err := privilege.Beside(file, user); err == nil && len(others) > 0 {
 			log.Warn("audit: the log's directory has other files, which a bug in haul could overwrite; give the log a directory of its own",
-				"directory", filepath.Dir(file), "files", len(others), "one", others[0])
+				"directory", filepath.Dir(file), "files", len(others), "example", others[0])
 		}
 	}
 	what, err := privilege.Confine(sandbox)

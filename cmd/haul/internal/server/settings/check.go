@@ -273,7 +273,7 @@ func (cfg *Config) checkSources(m *mistakes) {
 // checkHosts checks names by which browsers may reach a server.
 func (m *mistakes) checkHosts(setting flag, names []string) {
 	for _, name := range names {
-		m.when(name == "" || strings.ContainsAny(name, ":/*[] ") || strings.HasSuffix(name, "."), setting, "%s %q: it is a name as in files.example, without port, http:// or *", setting, name)
+		m.when(name == "" || strings.ContainsAny(name, ":/*[] ") || strings.HasSuffix(name, "."), setting, "%s %q: not a plain host name; give one such as files.example, without port, http:// or *", setting, name)
 	}
 }
 

@@ -100,7 +100,7 @@ func parse(text string) (remote.Location, error) {
 func CheckRedirects(names []string, web bool) error {
 	const redirect = failure.Flag("redirect-to")
 	if len(names) > 0 && !web {
-		return failure.Mistake(redirect, "%s is for sources such as https://HOST/DIR/, and none is served", redirect)
+		return failure.Mistake(redirect, "%s needs sources such as https://HOST/DIR/; add one, or leave %s out", redirect, redirect)
 	}
 	if _, err := redirects(names); err != nil {
 		return failure.Mistake(redirect, "%s: %w", redirect, err)

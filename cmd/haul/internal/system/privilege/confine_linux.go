@@ -21,9 +21,10 @@ const (
 	writeDir = readDir | ll.AccessFSWriteFile | ll.AccessFSTruncate | ll.AccessFSMakeReg | ll.AccessFSRemoveFile |
 		ll.AccessFSMakeDir | ll.AccessFSRemoveDir
 
-	// writeLog holds the accesses that are needed in the directory of a log. A rule is for a file or
-	// for everything below a directory, never for a name: a file that does not exist yet can only be
-	// written to if all files of its directory can. [Beside] names the other ones.
+	// writeLog holds the accesses that are needed in the directory of a log. A Landlock rule is for
+	// a file that exists or for everything below a directory, never for a name. So a process that
+	// is to write a file that does not exist yet needs the right to write all files of the
+	// directory. [Beside] lists the others.
 	writeLog = landlock.AccessFSSet(ll.AccessFSWriteFile | ll.AccessFSTruncate | ll.AccessFSMakeReg)
 
 	// makeLink holds the accesses that are needed below a user's own tree, in addition to writeDir.
