@@ -280,13 +280,13 @@ func openLeft(temp, file string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	uid, known := ownerOf(info)
+	uid, _, known := ownfile.OwnerOf(info)
 	if known && uid != os.Geteuid() {
 		old, err := os.Stat(file)
 		if err != nil {
 			return nil, fs.ErrExist
 		}
-		if owner, _ := ownerOf(old); owner != uid {
+		if owner, _, _ := ownfile.OwnerOf(old); owner != uid {
 			return nil, fs.ErrExist
 		}
 	}

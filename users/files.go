@@ -11,6 +11,8 @@ import (
 	"runtime"
 	"slices"
 	"time"
+
+	"github.com/haul-project/haul/internal/ownfile"
 )
 
 // These are permissions that certain files must not have.
@@ -75,7 +77,7 @@ func (l *loader) readOurs(path string, max int64, forbidden fs.FileMode) (string
 	if err != nil || len(l.owners) == 0 {
 		return text, err
 	}
-	uid, ok := ownerOf(l.seen[len(l.seen)-1].info)
+	uid, _, ok := ownfile.OwnerOf(l.seen[len(l.seen)-1].info)
 	if !ok || uid == 0 || slices.Contains(l.owners, uid) {
 		return text, nil
 	}

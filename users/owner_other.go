@@ -10,9 +10,6 @@ import (
 // keepOwner does nothing, because files have no numeric owner on this system.
 func keepOwner(*os.File, fs.FileInfo) error { return nil }
 
-// ownerOf returns false, because files have no numeric owner on this system.
-func ownerOf(fs.FileInfo) (uid int, ok bool) { return 0, false }
-
 func sameOwner(_, _ fs.FileInfo) bool { return true }
 
 // syncDir does nothing, because directories cannot be synchronized on this system.

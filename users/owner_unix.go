@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"os"
 	"syscall"
+
+	"github.com/haul-project/haul/internal/ownfile"
 )
 
 // keepOwner sets the owner and the group of a file to those of the file that it will replace.
@@ -26,19 +28,10 @@ func keepOwner(f *os.File, old fs.FileInfo) error {
 	return nil
 }
 
-// ownerOf returns the ID of the file's owner. ok is false if it is not known.
-func ownerOf(info fs.FileInfo) (uid int, ok bool) {
-	s, ok := info.Sys().(*syscall.Stat_t)
-	if !ok {
-		return 0, false
-	}
-	return int(s.Uid), true
-}
-
 // sameOwner reports whether two files belong to the same user.
 func sameOwner(a, b fs.FileInfo) bool {
-	x, _ := ownerOf(a)
-	y, _ := ownerOf(b)
+	x, _, _ := ownfile.OwnerOf(a)
+	y, _, _ := ownfile.OwnerOf(b)
 	return x == y
 }
 

@@ -62,7 +62,7 @@ func checkFile(path string, info fs.FileInfo, owners []int) error {
 	if !info.Mode().IsRegular() {
 		return fmt.Errorf("open %s: it is not a regular file; name another one", path)
 	}
-	if _, names, ok := ownerOf(info); ok && names > 1 {
+	if _, names, ok := OwnerOf(info); ok && names > 1 {
 		return fmt.Errorf("open %s: it has %d names (hard links), so it may be another program's file; remove this name, or name another file", path, names)
 	}
 	return check(path, info, owners)
@@ -70,7 +70,7 @@ func checkFile(path string, info fs.FileInfo, owners []int) error {
 
 func check(path string, info fs.FileInfo, owners []int) error {
 	if !Ours(info, owners...) {
-		uid, _, _ := ownerOf(info)
+		uid, _, _ := OwnerOf(info)
 		return fmt.Errorf("open %s: it belongs to user %d, who can change it; remove it, or name another one", path, uid)
 	}
 	// Only regular files are checked. Directories that are container volumes are often writable for
@@ -84,7 +84,7 @@ func check(path string, info fs.FileInfo, owners []int) error {
 // Ours reports whether a file belongs to this process's user, to root or to one of the owners. On
 // Windows files have no such owner, and the result is true.
 func Ours(info fs.FileInfo, owners ...int) bool {
-	uid, _, ok := ownerOf(info)
+	uid, _, ok := OwnerOf(info)
 	return !ok || uid == 0 || uid == os.Geteuid() || slices.Contains(owners, uid)
 }
 

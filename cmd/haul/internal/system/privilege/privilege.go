@@ -27,6 +27,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/haul-project/haul/internal/ownfile"
 )
 
 // A User is the user that the process should become. The zero value is root, which is refused.
@@ -61,7 +63,7 @@ func Give(dir string, u User) error {
 		if err != nil {
 			return err
 		}
-		uid, names, ok := ownerOf(info)
+		uid, names, ok := ownfile.OwnerOf(info)
 		switch {
 		case !ok, uid == u.UID, uid == 0 && !info.IsDir() && names > 1:
 			return nil
