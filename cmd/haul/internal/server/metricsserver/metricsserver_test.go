@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"runtime"
 	"strings"
@@ -337,5 +338,29 @@ func TestMetricsSocketFails(t *testing.T) {
 	s.Close()
 	if got := out.String(); !strings.Contains(got, "metrics ended") || !strings.Contains(got, s.Addr().String()) {
 		t.Errorf("logged %q", got)
+	}
+}
+
+// On a socket that only this machine can reach, metrics are shown only by an address or localhost. On
+// others, any name will do for a program, and no name for a page.
+func TestCheckHosts(t *testing.T) {
+	for _, c := range []struct {
+		loopback     bool
+		host, origin string
+		want         int
+	}{
+		{true, "localhost:1", "", http.StatusOK}, {true, "127.0.0.1:1", "", http.StatusOK}, {true, "evil.example", "", http.StatusForbidden},
+		{false, "metrics.example:1", "", http.StatusOK}, {false, "evil.example", "http://evil.example", http.StatusForbidden},
+		{false, "192.0.2.1:1", "http://192.0.2.1:1", http.StatusOK},
+	} {
+		r := httptest.NewRequest("GET", "/metrics", nil)
+		if r.Host = c.host; c.origin != "" {
+			r.Header.Set("Origin", c.origin)
+		}
+		w := httptest.NewRecorder()
+		checkHosts(c.loopback, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})).ServeHTTP(w, r)
+		if w.Code != c.want {
+			t.Errorf("%+v: %d", c, w.Code)
+		}
 	}
 }
